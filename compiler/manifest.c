@@ -290,6 +290,24 @@ static void add_gathers(cJSON *kernel_item, const dt_kernel_function *kernel) {
     }
 }
 
+static bool stores_to(const dt_kernel_function *kernel, int argument) {
+    for (int n = 0; n < kernel->n_nests; n++)
+        for (int s = 0; s < kernel->nests[n].n_stores; s++)
+            if (kernel->nests[n].stores[s].address.buffer == argument) return true;
+    return false;
+}
+
+/* Of what is there once for all replicas. Absent where it is nothing. */
+static void add_writes(cJSON *kernel_item, const dt_plan *plan, const dt_kernel_function *kernel) {
+    cJSON *array = NULL;
+    for (int a = 0; a < kernel->n_buffers; a++) {
+        dt_memory_space space = plan->buffers[kernel->buffers[a]].space;
+        if ((space != DT_MEMORY_VARIABLE && space != DT_MEMORY_DEVICE) || !stores_to(kernel, a)) continue;
+        if (array == NULL) array = cJSON_AddArrayToObject(kernel_item, "writes");
+        cJSON_AddItemToArray(array, cJSON_CreateNumber(kernel->buffers[a]));
+    }
+}
+
 static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_program *cuda, int p) {
     cJSON *array = cJSON_AddArrayToObject(plan_item, "kernels");
     for (int k = 0; k < plan->n_kernels; k++) {
@@ -300,6 +318,7 @@ static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_pro
         cJSON_AddBoolToObject(item, "once", kernel->once);
         cJSON_AddBoolToObject(item, "divided", kernel->divided);
         add_integers(item, "buffers", kernel->buffers, kernel->n_buffers);
+        add_writes(item, plan, kernel);
         add_gathers(item, kernel);
         dt_kernel_count count = dt_kernel_count_of(plan, kernel);
         add_amount(item, "flops", count.flops, plan->microbatch_rows);

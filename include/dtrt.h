@@ -273,6 +273,8 @@ typedef struct dtrt_session_options {
                                    devices are those of each process, NULL its share of the cores, and replicas and global_batch those of all */
     int shard_optimizer;        /* each process keeps its share of the optimizer's slots alone */
     int fast_sums;              /* MPI, or NCCL, adds up sums over processes, and their bits are not promised */
+    const char *placement; /* "mirrored": each of several devices has and updates the variables; "central": the first one has the optimizer's slots
+                              and updates, the others compute; or NULL: "mirrored". The same bits. A device that computes has a replica at least */
 } dtrt_session_options;
 
 /* Allocates all that steps need: no memory is allocated inside them. `options` or NULL. Variables are 0 until dtrt_initialize, a load or a write.

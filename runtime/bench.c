@@ -146,6 +146,7 @@ static dt_status *create(dt_bench *bench, const dt_run_options *options) {
     about.processes = options->processes;
     about.no_libraries = options->no_libraries;
     about.fast_sums = options->fast_sums;
+    about.central = options->central;
     about.shard_optimizer = options->shard_optimizer;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     about.seed = options->seed;
@@ -270,9 +271,9 @@ static double sum_of(const dt_bench *bench, const double *seconds) {
 
 /* The calls for microbatches share the rows of the batch; a kernel that runs once for a memory has all rows where it has any, in parts or not. */
 static double per_step(const dt_bench *bench, int k, dt_artifact_amount amount) {
-    double rows = (double)dt_session_n_rows(bench->session), memories = dt_session_n_memories(bench->session);
+    double rows = (double)dt_session_n_rows(bench->session), times = dt_session_n_runs(bench->session, bench->step, k);
     double runs = (double)dt_artifact_runs(bench->function, bench->function->kernels[k].loop);
-    return bench->function->kernels[k].once ? runs * (amount.per_row * rows + amount.fixed) * memories
+    return bench->function->kernels[k].once ? runs * (amount.per_row * rows + amount.fixed) * times
                                             : runs * amount.per_row * rows + amount.fixed * bench->kernel_calls[k];
 }
 

@@ -52,6 +52,7 @@ static void say_subject(dt_text *text, const subject *one) {
     dt_text_format(text, ", %s; %" PRId64 " steps\n", result.level, result.n_steps);
     dt_text_format(text, "%s: %.1f GFLOP/s, memory %.1f GB/s, cache %.1f GB/s\n\n", result.gpu != NULL ? result.gpu : "one core of this machine",
                    1e-9 * one->peak.flops, 1e-9 * one->peak.memory_bytes, 1e-9 * one->peak.cache_bytes);
+    dt_session_print_placement(dt_bench_session(one->bench), text);
     dt_session_print_crossing(dt_bench_session(one->bench), text);
     dt_session_print_libraries(dt_bench_session(one->bench), true, text);
     dt_text_format(text, "%-*s %5s %10s %7s %9s %9s %14s  %s\n", width, "kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak", "lines");
@@ -99,6 +100,20 @@ static void say_kernel_json(dt_text *text, const dt_bench_kernel *kernel, const 
     dt_text_append(text, "}");
 }
 
+static void say_devices_json(dt_text *text, const dt_session *session) {
+    dt_text_append(text, ", \"memory\": [");
+    for (int d = 0; d < dt_session_n_devices(session); d++) {
+        dt_session_device_bytes bytes = dt_session_bytes_of_device(session, d);
+        dt_text_append(text, d > 0 ? ", {\"device\": " : "{\"device\": ");
+        dt_text_append_json_string(text, dt_session_device_name(session, d));
+        say_number(text, "bytes", (double)bytes.all);
+        say_number(text, "variables", (double)bytes.weights);
+        say_number(text, "optimizer", (double)bytes.slots);
+        dt_text_append(text, "}");
+    }
+    dt_text_append(text, "]");
+}
+
 /* An object without its closing brace. */
 static void say_subject_json(dt_text *text, const subject *one) {
     dt_bench_result result = dt_bench_result_of(one->bench);
@@ -120,6 +135,7 @@ static void say_subject_json(dt_text *text, const subject *one) {
     say_number(text, "peak_flops", one->peak.flops);
     say_number(text, "peak_bytes", one->peak.memory_bytes);
     say_number(text, "peak_cache_bytes", one->peak.cache_bytes);
+    say_devices_json(text, dt_bench_session(one->bench));
     dt_text_append(text, ", \"kernels\": [");
     for (int k = 0; k < result.n_kernels; k++) {
         if (k > 0) dt_text_append(text, ", ");

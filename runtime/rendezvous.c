@@ -30,6 +30,7 @@
     X(int64_t resumes, "goes on with --resume (1) or does not (0):", "%" PRId64, record->resumes)                                                    \
     X(int64_t fast_sums, "has --reduce=fast (1) or exact (0):", "%" PRId64, record->fast_sums)                                                       \
     X(int64_t no_libraries, "has --library=none (1) or auto (0):", "%" PRId64, record->no_libraries)                                                 \
+    X(int64_t central, "has --placement=central (1) or mirrored (0):", "%" PRId64, record->central)                                                  \
     X(int64_t shard_optimizer, "has --shard-optimizer (1) or does not (0):", "%" PRId64, record->shard_optimizer)                                    \
     X(int64_t timeline_steps, "has --timeline-steps (0: none):", "%" PRId64, record->timeline_steps)                                                 \
     X(int64_t logs, "has --log-dir (1) or does not (0):", "%" PRId64, record->logs)                                                                  \
@@ -78,6 +79,7 @@ static record record_of(const dt_artifact *artifact, const char *command, const 
                    .resumes = run->resume,
                    .fast_sums = run->fast_sums,
                    .no_libraries = run->no_libraries,
+                   .central = run->central,
                    .shard_optimizer = run->shard_optimizer,
                    .timeline_steps = run->timeline_steps,
                    .logs = run->log_dir != NULL,

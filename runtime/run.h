@@ -33,6 +33,7 @@ typedef struct dt_run_options {
     const char *devices;
     bool no_libraries;       /* on a GPU: --library none */
     bool fast_sums;          /* --reduce fast */
+    bool central;            /* --placement central */
     bool shard_optimizer;    /* of train */
     dt_by_rows by_rows;      /* of train */
     double deadline_seconds; /* 0: not said */

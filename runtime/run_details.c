@@ -181,11 +181,11 @@ static void emit_plan(const dt_run_details *details, const char *source, dt_log_
     for (int v = 0; v < artifact->n_variables; v++) {
         dt_variable_kind kind = artifact->variables[v].kind;
         int part = kind == DT_VARIABLE_PARAMETER ? 0 : kind == DT_VARIABLE_SLOT ? 2 : 1;
-        int64_t bytes = artifact->variables[v].bytes * dt_session_n_memories(details->session);
+        int64_t bytes = dt_session_variable_bytes(details->session, v);
         memory[part].bytes += bytes;
         others -= bytes;
     }
-    memory[MEMORY_KINDS - 1].bytes = others > 0 ? others : 0; /* a shared optimizer takes less than all of it */
+    memory[MEMORY_KINDS - 1].bytes = others;
     for (int k = 0; k < details->function->n_kernels; k++) {
         const dt_artifact_kernel *kernel = &details->function->kernels[k];
         find_layers(details, kernel, &layers[k]);

@@ -206,6 +206,7 @@ dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *optio
     about.devices = options->devices;
     about.no_libraries = options->no_libraries;
     about.fast_sums = options->fast_sums;
+    about.central = options->central;
     about.deadline_seconds = options->deadline_seconds;
     about.processes = options->processes;
     about.replicas = options->replicas != 0 ? options->replicas : 1;

@@ -194,13 +194,16 @@ void dt_run_log_reading(dt_log *log, const dt_pipeline *pipeline) {
     dt_text_free(&whole);
 }
 
-/* A line for each library that a GPU's work is left to, how several processes exchange, and what they share out. */
+/* A line for each library that a GPU's work is left to, what each device has and does in central storage, how several processes exchange, and what
+ * they share out. */
 static void log_libraries(dt_log *log, const dt_session *session) {
-    dt_text libraries = {0}, crossing = {0}, sharing = {0};
+    dt_text libraries = {0}, placement = {0}, crossing = {0}, sharing = {0};
     dt_session_print_libraries(session, false, &libraries);
     dt_session_print_crossing(session, &crossing);
     log_lines(log, "library", libraries);
+    dt_session_print_placement(session, &placement);
     dt_session_print_sharing(session, &sharing);
+    log_lines(log, "note", placement);
     log_lines(log, "note", crossing);
     log_lines(log, "note", sharing);
 }
@@ -225,7 +228,8 @@ void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *sess
     dt_log_started(log, &start);
     if (dt_session_n_spare(session) > 0)
         dt_log_remark(log, "note", "%d of %d GPUs have nothing to do: there are %" PRId64 " replicas; --replicas %d uses all of them",
-                      dt_session_n_spare(session), dt_session_n_spare(session) + n_devices, start.replicas, dt_session_n_spare(session) + n_devices);
+                      dt_session_n_spare(session), dt_session_n_spare(session) + n_devices, start.replicas,
+                      dt_session_n_spare(session) + dt_session_n_computing(session));
     log_libraries(log, session);
     if (pipeline != NULL) dt_run_log_reading(log, pipeline);
     dt_release(devices);

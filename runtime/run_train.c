@@ -398,6 +398,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     run->about.devices = options->devices;
     run->about.no_libraries = options->no_libraries;
     run->about.fast_sums = options->fast_sums;
+    run->about.central = options->central;
     run->about.shard_optimizer = options->shard_optimizer;
     run->about.by_rows = options->by_rows;
     run->about.deadline_seconds = options->deadline_seconds;

@@ -114,6 +114,8 @@ typedef struct dt_artifact_kernel {
     bool divided; /* it does its part of the work a call: launch.part of launch.n_parts */
     int n_buffers;
     const int *buffers;
+    int n_writes; /* of these, what it writes that is there once for all replicas: DEVICE and VARIABLE */
+    const int *writes;
     int n_gathers; /* where the update is shared out, what everybody needs of what it has written; of a divided kernel */
     const dt_artifact_gather *gathers;
     dt_artifact_amount flops, bytes; /* floating-point work, and memory that must cross its border, as counted by the compiler; 0: not said */

@@ -132,6 +132,24 @@ dt_status *dt_artifact_read_share(const dt_json *object, int64_t n_elements, dt_
     return n_elements > 0 ? NULL : dt_json_wrong(object, "it has no elements to share out");
 }
 
+static bool has_argument(const dt_artifact_kernel *kernel, int buffer) {
+    for (int b = 0; b < kernel->n_buffers; b++)
+        if (kernel->buffers[b] == buffer) return true;
+    return false;
+}
+
+static dt_status *read_writes(dt_artifact_reader *reader, const dt_json *object, const dt_artifact_function *function, dt_artifact_kernel *kernel) {
+    if (!dt_json_has(object, "writes")) return NULL;
+    DT_TRY(dt_artifact_read_indices(reader, object, "writes", function->n_buffers, &kernel->n_writes, &kernel->writes));
+    for (int w = 0; w < kernel->n_writes; w++) {
+        const dt_artifact_buffer *buffer = &function->buffers[kernel->writes[w]];
+        bool is_there_once = buffer->space == DT_MEMORY_DEVICE || buffer->space == DT_MEMORY_VARIABLE;
+        if (!is_there_once || !has_argument(kernel, kernel->writes[w]))
+            return dt_json_wrong(object, "\"writes\": %d is no buffer of the kernel's that is there once for all replicas", kernel->writes[w]);
+    }
+    return NULL;
+}
+
 /* Everybody has room for all of it. */
 static dt_status *read_gathers(dt_artifact_reader *reader, const dt_json *object, const dt_artifact_function *function, dt_artifact_kernel *kernel) {
     dt_json array;
@@ -175,6 +193,7 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
             kernel->lines = dt_arena_string(reader->arena, kernel->lines);
         }
         DT_TRY(dt_artifact_read_indices(reader, &item, "buffers", function->n_buffers, &kernel->n_buffers, &kernel->buffers));
+        DT_TRY(read_writes(reader, &item, function, kernel));
         DT_TRY(read_gathers(reader, &item, function, kernel));
         DT_TRY(read_amount(&item, "flops_per_row", &kernel->flops.per_row));
         DT_TRY(read_amount(&item, "flops_fixed", &kernel->flops.fixed));

@@ -1,8 +1,8 @@
 /* group: what replicas exchange through.
  *
  * A process holds a contiguous run of the microbatches of all replicas, and deals them to its members, in order: each is an executor of this process.
- * Members that share memory form a domain. All members make the same calls in the same order. What other processes hold, the group gets from
- * them (processes.h).
+ * The first ones may get none (dt_microbatches_first_of_member). Members that share memory form a domain. All members make the same calls in the same
+ * order. What other processes hold, the group gets from them (processes.h).
  *
  * A collective is published once, before the first step: where each member leaves its part, and where it wants the result. The group then says what
  * this member has to do for it on its device's own queue: reductions before and after what crosses processes, where there are others. What comes out
@@ -36,11 +36,14 @@ typedef struct dt_collective_part {
                          sum before. NULL: each is one */
     void *const *sources; /* [microbatches of this member] ALL_GATHER: its own rows; REDUCE_SCATTER: all rows of the batch */
     int n_targets;
-    void *const *targets;  /* [n_targets] ALL_REDUCE; ALL_GATHER: of all rows; REDUCE_SCATTER: [microbatches of this member] its own rows. Neighbours
-                              that share memory may name one target, at the same index: it is written once */
-    int complete_after;    /* when its sources are there, of those made together: the same number in all members, and greater for what is later */
+    void *const *targets; /* [n_targets] ALL_REDUCE; ALL_GATHER: of all rows; REDUCE_SCATTER: [microbatches of this member] its own rows. Neighbours
+                             that share memory may name one target, at the same index: it is written once */
+    int complete_after;   /* when its sources are there, of those made together: the same number in all members, and greater for what is later */
+    bool hands_over; /* ALL_GATHER: of what one member of each process has, all of it: `n` elements, of which it alone names a source. Others name a
+                        target, or none. Nothing crosses processes, nor is made together with parts that do */
     const int64_t *shares; /* [processes + 1] process p has elements [shares[p], shares[p + 1]) of n. ALL_REDUCE: its targets get these alone;
-                              ALL_GATHER: its target, the one there is, holds them before, and all of them after. NULL: nothing is shared out */
+                              ALL_GATHER: its target, the one there is, holds them before, and all of them after; members without it name
+                              neither source nor target. NULL: nothing is shared out */
     const char *label;
 } dt_collective_part;
 

@@ -22,6 +22,11 @@ typedef struct dt_row_range {
 /* Microbatches of rank r: [first, first of r + 1). As even as can be. n_ranks <= n_microbatches. */
 static inline int dt_microbatches_first_of_rank(int rank, int n_ranks, int n_microbatches) { return (int)((int64_t)rank * n_microbatches / n_ranks); }
 
+/* The same of a member of a group, of which the first n_idle hold none. */
+static inline int dt_microbatches_first_of_member(int rank, int n_ranks, int n_idle, int n_microbatches) {
+    return rank <= n_idle ? 0 : dt_microbatches_first_of_rank(rank - n_idle, n_ranks - n_idle, n_microbatches);
+}
+
 /* Global index of the first row of microbatch m; of one that is always empty it is the next replica's first. */
 static inline int64_t dt_microbatches_first_row(const dt_microbatches *all, int64_t m) {
     int64_t before = m % all->per_replica * all->microbatch_rows; /* in its replica */

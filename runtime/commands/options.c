@@ -129,6 +129,7 @@ enum key {
     KEY_DEVICES,
     KEY_LIBRARY,
     KEY_REDUCE,
+    KEY_PLACEMENT,
     KEY_SHARD_OPTIMIZER,
     KEY_ROWS,
     KEY_LAZY_ROWS,
@@ -246,6 +247,11 @@ static const struct {
     {STEPS,
      {"reduce", KEY_REDUCE, "exact|fast", 0,
       "Over processes, whether sums have the same bits whoever holds which replica, or are left to MPI or NCCL (default: exact)", 2}},
+    {STEPS,
+     {"placement", KEY_PLACEMENT, "mirrored|central", 0,
+      "Of several devices, whether each has and updates the variables, or the first one alone has the optimizer's states and updates, and the others "
+      "compute (default: mirrored). Same bits, same checkpoints",
+      2}},
     {TRAIN | BENCH,
      {"shard-optimizer", KEY_SHARD_OPTIMIZER, NULL, 0,
       "Over processes, each keeps a share of the optimizer's states and updates what they belong to (ZeRO-1). Same bits, same checkpoints", 2}},
@@ -384,6 +390,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
     case KEY_LIBRARY: run->no_libraries = choice(text, "none", "auto", name, state); return 0;
     case KEY_ROWS: run->by_rows = run->by_rows == DT_BY_ROWS_NOT ? DT_BY_ROWS_EXACTLY : run->by_rows; return 0;
     case KEY_LAZY_ROWS: run->by_rows = DT_BY_ROWS_LAZILY; return 0;
+    case KEY_PLACEMENT: run->central = choice(text, "central", "mirrored", name, state); return 0;
     case KEY_SHARD_OPTIMIZER: run->shard_optimizer = true; return 0;
     case KEY_REDUCE: run->fast_sums = choice(text, "fast", "exact", name, state); return 0;
     case KEY_DEADLINE: run->deadline_seconds = (double)number(text, 1, name, state); return 0;

@@ -71,13 +71,16 @@ static dt_status *measure_on(dtrt_program *program, const dtrt_session_options *
     dt_text note = {0};
     dt_status *status = dt_api_meet(program, shape, "bench", &level, &note);
     dt_text_free(&note);
+    bool central;
     DT_TRY(status);
+    DT_TRY(dt_api_read_placement(shape, &central));
     dt_run_options run = {.step = options->step,
                           .from = options->from,
                           .data = shape->data,
                           .devices = devices,
                           .no_libraries = shape->no_libraries != 0,
                           .fast_sums = shape->fast_sums != 0,
+                          .central = central,
                           .shard_optimizer = shape->shard_optimizer != 0,
                           .processes = dt_api_processes(shape->processes),
                           .replicas = shape->replicas,

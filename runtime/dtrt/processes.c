@@ -233,6 +233,7 @@ static dt_run_options run_of(const dtrt_session_options *options, dt_processes *
                             .ignore_bad_index = options->ignore_bad_index != 0,
                             .fast_sums = options->fast_sums != 0,
                             .no_libraries = options->no_libraries != 0,
+                            .central = options->placement != NULL && strcmp(options->placement, "central") == 0,
                             .shard_optimizer = options->shard_optimizer != 0,
                             .check_numerics = options->check_numerics != 0,
                             .timeline_steps = options->timeline_steps};

@@ -95,6 +95,13 @@ dt_status *dt_api_print_devices(const dtrt_session_options *options, char text[D
     return (size_t)n < bytes ? NULL : dt_error(DT_INVALID_ARGUMENT, "devices \"%.40s…\": the list is too long", devices);
 }
 
+dt_status *dt_api_read_placement(const dtrt_session_options *options, bool *central) {
+    const char *placement = options->placement != NULL ? options->placement : "mirrored";
+    *central = strcmp(placement, "central") == 0;
+    if (*central || strcmp(placement, "mirrored") == 0) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "placement \"%.40s\": there are \"mirrored\" and \"central\"", placement);
+}
+
 static dt_status *translate(const dtrt_session *session, const char *devices, dt_session_options *about) {
     const dtrt_session_options *options = &session->options;
     *about = dt_session_options_default();
@@ -110,6 +117,7 @@ static dt_status *translate(const dtrt_session *session, const char *devices, dt
     about->times = options->measure_kernels != 0;
     about->shard_optimizer = options->shard_optimizer != 0;
     about->fast_sums = options->fast_sums != 0;
+    DT_TRY(dt_api_read_placement(options, &about->central));
     about->processes = dt_api_processes(options->processes);
     if (!(options->deadline_seconds >= 0)) return dt_error(DT_INVALID_ARGUMENT, "a deadline of %g seconds", options->deadline_seconds);
     about->deadline_seconds = options->deadline_seconds;
@@ -182,7 +190,7 @@ static dt_status *fill(dtrt_session *session, dtrt_program *program) {
     dt_api_keep_cores(&cores);
     dt_status *status = open_session(session, program, &about, &note);
     dt_api_restore_cores(session->processes, &cores);
-    session->options.devices = NULL; /* the caller's */
+    session->options.devices = session->options.placement = NULL; /* the caller's */
     if (status == NULL) status = tell(session, &note);
     dt_text_free(&note);
     return dt_api_conclude(session, call.name, status);

@@ -60,6 +60,8 @@ enum {
 /* What `devices` and `threads` say together, as runtime/devices/spec.h has it. */
 dt_status *dt_api_print_devices(const dtrt_session_options *options, char text[DT_API_DEVICES]);
 
+dt_status *dt_api_read_placement(const dtrt_session_options *options, bool *central);
+
 /* Around a callback. */
 void dt_api_begin_callback(dtrt_session *session);
 void dt_api_end_callback(dtrt_session *session);

@@ -106,7 +106,8 @@ static void lay_space_out(dt_space_layout *space, int64_t n, int64_t bytes, int6
     space->start = take(end, product(space->stride, n));
 }
 
-static char *not_allocated(const dt_memory_domain *domain) { return (char *)(uintptr_t)(INPUT_ALIGNMENT * (1 + (uint64_t)domain->number)); }
+/* Further apart than any memory is large. */
+static char *not_allocated(const dt_memory_domain *domain) { return (char *)(uintptr_t)((1 + (uint64_t)domain->number) << 44); }
 
 void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artifact, int n_all_microbatches, int wanted, dt_arena *arena) {
     int64_t device = 0, gathered = 0;
@@ -114,7 +115,7 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
     domain->memory = not_allocated(domain);
     domain->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
     for (int v = 0; v < artifact->n_variables; v++) {
-        if (!dt_memory_has_variable(artifact, wanted, v)) continue;
+        if (!dt_memory_has_variable(artifact, wanted, v) || !dt_memory_domain_has_variable(domain, v)) continue;
         dt_byte_range own = dt_memory_share(&artifact->variables[v], domain->share, domain->n_shares);
         domain->variables[v] = take(&domain->bytes, padded(own.n_bytes)) - own.first;
     }
@@ -122,6 +123,10 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
         if (!dt_memory_has(artifact, wanted, f)) continue;
         raise_to(&device, artifact->functions[f].bytes.device);
         raise_to(&gathered, artifact->functions[f].gathered.device);
+    }
+    if (!dt_memory_domain_is_whole(domain)) {
+        device = domain->placement->bytes.device;
+        gathered = domain->placement->gathered.device;
     }
     lay_space_out(&domain->device_space, 1, device, gathered, n_all_microbatches, &domain->bytes);
 }

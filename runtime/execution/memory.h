@@ -25,6 +25,7 @@
 #include "runtime/comm/microbatches.h"
 #include "runtime/devices/device.h"
 #include "runtime/execution/partial_sums.h"
+#include "runtime/execution/placement.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,8 +48,10 @@ typedef struct dt_space_layout {
 
 typedef struct dt_memory_domain {
     dt_device *device; /* that allocates it */
-    int number;        /* of the session's domains */
+    int number;        /* of the session's domains; the first one is the central one, where there is one */
     int n_executors;
+    int n_parts;                   /* of kernels that run once: executors that do one, the first ones */
+    const dt_placement *placement; /* NULL: it has, and runs, all that is there once */
     bool is_allocated;
     char *memory; /* until it is allocated, an address that no other domain has: lists are made of such addresses to see how long they are */
     int64_t bytes;
@@ -88,6 +91,19 @@ void dt_memory_print_sharing(const dt_artifact *artifact, int n_shares, dt_text 
 
 bool dt_memory_has(const dt_artifact *artifact, int wanted, int function);
 bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variable);
+
+/* Whether the domain has a variable, or a buffer of the spaces VARIABLE and DEVICE, which is a root; and whether it runs a kernel that runs once. */
+static inline bool dt_memory_domain_is_whole(const dt_memory_domain *domain) { return domain->placement == NULL || domain->number == 0; }
+static inline bool dt_memory_domain_has_variable(const dt_memory_domain *domain, int variable) {
+    return dt_memory_domain_is_whole(domain) || domain->placement->variables[variable];
+}
+static inline bool dt_memory_domain_has_buffer(const dt_memory_domain *domain, int function, const dt_artifact_buffer *buffers, int buffer) {
+    if (buffers[buffer].space == DT_MEMORY_VARIABLE) return dt_memory_domain_has_variable(domain, buffers[buffer].variable);
+    return dt_memory_domain_is_whole(domain) || domain->placement->functions[function].common[buffer];
+}
+static inline bool dt_memory_domain_runs(const dt_memory_domain *domain, int function, int kernel) {
+    return dt_memory_domain_is_whole(domain) || !domain->placement->functions[function].central[kernel];
+}
 
 /* What is said of the device, artifact and microbatches must be set. What they allocate is of the arena. */
 void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artifact, int n_all_microbatches, int wanted, dt_arena *arena);

@@ -116,6 +116,29 @@ static void add_collectives(builder *in, int segment, int n) {
 /* How many buffers are gathered after the kernel. */
 static int n_gathers(const builder *in, const dt_artifact_kernel *kernel) { return in->memory->domain->n_shares > 1 ? kernel->n_gathers : 0; }
 
+/* Whether this executor runs, of a kernel that runs once, its part. */
+static bool runs(const builder *in, int k) {
+    const dt_memory_domain *domain = in->memory->domain;
+    int n_parts = in->function->kernels[k].divided ? domain->n_parts : 1;
+    return in->options->part < n_parts && dt_memory_domain_runs(domain, in->number, k);
+}
+
+/* What is handed over from one memory domain to others: after kernel number i of those that run once, or with i -1 after the segment. Returns how
+ * many. */
+static int handed_over(const builder *in, int s, int i, const int **buffers) {
+    const dt_placement *placement = in->memory->domain->placement;
+    const dt_artifact *artifact = in->memory->artifact;
+    if (placement == NULL) return 0;
+    if (i < 0) return dt_placement_handed_in(artifact, in->number, s, in->arena, buffers);
+    return dt_placement_handed_out(placement, artifact, in->number, s, i, in->arena, buffers);
+}
+
+static void add_handing_over(builder *in, int s, int i) {
+    const int *buffers;
+    int n = handed_over(in, s, i, &buffers);
+    if (n > 0) add_collectives(in, s, n);
+}
+
 static void add_meeting(builder *in) {
     if (in->memory->domain->n_executors > 1) add(in, (dt_operation){.kind = DT_OPERATION_MEET});
     in->apart = false;
@@ -132,13 +155,14 @@ static void add_once(builder *in, int s) {
         int k = segment->device_kernels[i];
         bool divided = in->function->kernels[k].divided;
         end = i + n_together(in, segment->device_kernels + i, segment->n_device_kernels - i, -1);
-        if (divided || in->options->part == 0) add_launches(in, segment->device_kernels + i, end - i, -1, 0, in->memory->n_microbatches);
+        if (runs(in, k)) add_launches(in, segment->device_kernels + i, end - i, -1, 0, in->memory->n_microbatches);
         bool goes_on = end < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[end]].divided;
         int n = n_gathers(in, &in->function->kernels[k]);
         if (n > 0)
             add_collectives(in, s, n);
         else if (!goes_on)
             add_meeting(in);
+        add_handing_over(in, s, end - 1);
     }
 }
 
@@ -186,7 +210,12 @@ static int add_merges(builder *in, const dt_artifact_segment *segment, int micro
 
 /* ---- collectives ---- */
 
-/* Where the result goes: to its buffer, and of an aggregate, on the executor that leads, to the aggregates too. */
+/* Whether the executor's memory domain has a buffer of those that are there once. */
+static bool has(const builder *in, int buffer) {
+    return dt_memory_domain_has_buffer(in->memory->domain, in->number, in->function->buffers, in->function->buffers[buffer].root);
+}
+
+/* Where the result goes: to its buffer where the domain has it, and of an aggregate, on the executor that leads, to the aggregates too. */
 static void **targets_of(const builder *in, const dt_artifact_collective *collective, int *n) {
     void **targets = DT_NEW_ARRAY(in->arena, void *, in->memory->n_microbatches + in->n_aggregates);
     *n = 0;
@@ -194,7 +223,7 @@ static void **targets_of(const builder *in, const dt_artifact_collective *collec
         for (int m = 0; m < in->memory->n_microbatches; m++) targets[(*n)++] = address(in, collective->target, m);
         return targets;
     }
-    targets[(*n)++] = address(in, collective->target, 0);
+    if (has(in, collective->target)) targets[(*n)++] = address(in, collective->target, 0);
     for (int i = 0; i < in->n_aggregates && in->options->leads; i++)
         if (in->function->results[i].buffer == collective->target) targets[(*n)++] = aggregate_address(in, i);
     return targets;
@@ -225,19 +254,37 @@ static dt_collective_part part_of(const builder *in, const dt_artifact_collectiv
     return part;
 }
 
+/* All of a buffer, from where it `is` and to where it is `wanted`; `otherwise` names one without a name. */
+static dt_collective_part copied_part(const builder *in, int number, bool is, bool wanted, const char *otherwise) {
+    const dt_artifact_buffer *buffer = &in->function->buffers[number];
+    void **place = DT_NEW(in->arena, void *);
+    if (is || wanted) *place = address(in, number, 0);
+    return (dt_collective_part){.kind = DT_COLLECTIVE_ALL_GATHER,
+                                .dtype = buffer->tensor.dtype,
+                                .n = n_elements(&buffer->tensor),
+                                .sources = is ? place : NULL,
+                                .n_targets = wanted,
+                                .targets = place,
+                                .label = buffer->tensor.name != NULL ? buffer->tensor.name : otherwise};
+}
+
 /* What each process has written its share of, in place. */
 static dt_collective_part gathered_part(const builder *in, const dt_artifact_gather *gather) {
-    const dt_artifact_buffer *buffer = &in->function->buffers[gather->buffer];
-    void **place = DT_NEW(in->arena, void *);
-    dt_collective_part part = {.kind = DT_COLLECTIVE_ALL_GATHER,
-                               .dtype = buffer->tensor.dtype,
-                               .n = n_elements(&buffer->tensor),
-                               .sources = place,
-                               .n_targets = 1,
-                               .targets = place,
-                               .label = buffer->tensor.name != NULL ? buffer->tensor.name : "shares"};
-    *place = address(in, gather->buffer, 0);
+    bool is_here = dt_memory_domain_is_whole(in->memory->domain);
+    dt_collective_part part = copied_part(in, gather->buffer, is_here, is_here, "shares");
     part.shares = shares_of(in, gather->share, part.n);
+    return part;
+}
+
+/* What one member has, and others want: the central one and those that have it too; or what all have that hold microbatches, and the central one. */
+static dt_collective_part handed_part(const builder *in, int buffer, bool outwards) {
+    const dt_memory_domain *domain = in->memory->domain;
+    bool is_central = dt_memory_domain_is_whole(domain);
+    dt_collective_part part = outwards ? copied_part(in, buffer, is_central, !is_central && has(in, buffer), "update")
+                                       : copied_part(in, buffer, domain->number == 1, is_central, "scalar");
+    const dt_artifact_tensor *tensor = &in->function->buffers[buffer].tensor;
+    if (tensor->has_all_rows) part.n *= (size_t)(in->memory->rows.rows * (in->memory->n_all_microbatches / in->memory->rows.per_replica));
+    part.hands_over = true;
     return part;
 }
 
@@ -256,19 +303,31 @@ static builder builder_of(const dt_operations_options *options, int f, dt_arena 
 
 typedef DT_LIST(dt_collective_part) part_list;
 
+static void append_handed(const builder *in, int s, int i, part_list *parts) {
+    const int *buffers;
+    int n = handed_over(in, s, i, &buffers);
+    for (int b = 0; b < n; b++) {
+        dt_collective_part part = handed_part(in, buffers[b], i >= 0);
+        dt_list_push(in->arena, parts, part);
+    }
+}
+
 /* In the order in which the list of operations has them. */
-static void append_parts(const builder *in, const dt_artifact_segment *segment, part_list *parts) {
+static void append_parts(const builder *in, int s, part_list *parts) {
+    const dt_artifact_segment *segment = &in->function->segments[s];
     for (int k = 0; k < segment->n_device_kernels; k++) {
         const dt_artifact_kernel *kernel = &in->function->kernels[segment->device_kernels[k]];
         for (int g = 0; g < n_gathers(in, kernel); g++) {
             dt_collective_part part = gathered_part(in, &kernel->gathers[g]);
             dt_list_push(in->arena, parts, part);
         }
+        append_handed(in, s, k, parts);
     }
     for (int c = 0; c < segment->n_collectives; c++) {
         dt_collective_part part = part_of(in, &segment->collectives[c]);
         dt_list_push(in->arena, parts, part);
     }
+    append_handed(in, s, -1, parts);
 }
 
 const dt_collective_part *dt_operations_collectives(const dt_operations_options *options, int wanted, dt_arena *arena, int *first) {
@@ -277,7 +336,7 @@ const dt_collective_part *dt_operations_collectives(const dt_operations_options 
     for (int f = 0; f < artifact->n_functions; f++) {
         builder in = builder_of(options, f, arena);
         first[f] = (int)parts.n;
-        for (int s = 0; s < in.function->n_segments && dt_memory_has(artifact, wanted, f); s++) append_parts(&in, &in.function->segments[s], &parts);
+        for (int s = 0; s < in.function->n_segments && dt_memory_has(artifact, wanted, f); s++) append_parts(&in, s, &parts);
     }
     return parts.items;
 }
@@ -334,7 +393,7 @@ dt_status *dt_operations_check(const dt_artifact *artifact, bool is_gpu, int n_m
     for (int f = 0; f < artifact->n_functions; f++) {
         const dt_artifact_function *function = &artifact->functions[f];
         int64_t n = dt_artifact_n_launches(function), most = is_gpu ? MOST_OF_GPU : MOST_OF_CPU;
-        int n_times = function->role == DT_ROLE_STEP ? n_microbatches : 1;
+        int n_times = function->role == DT_ROLE_STEP && n_microbatches > 0 ? n_microbatches : 1; /* some kernels run once */
         if (n > most / n_times)
             return dt_error(DT_INVALID_ARGUMENT,
                             "%s: %" PRId64 " launches of kernels, in all iterations of loops, for each of %d %s are more than the %" PRId64
@@ -380,8 +439,8 @@ static void add_segment(builder *in, int s) {
         add_complete(in, s, end);
     }
     in->apart = true;
-    if (segment->n_collectives == 0) return;
-    add_collectives(in, s, segment->n_collectives);
+    if (segment->n_collectives > 0) add_collectives(in, s, segment->n_collectives);
+    add_handing_over(in, s, -1);
 }
 
 static void add_copy_down(builder *in) {

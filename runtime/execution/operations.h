@@ -5,6 +5,7 @@
  *         kernels that run once; in parts, one an executor of the memory domain,    LAUNCH, MEET
  *           where the compiler could divide them, else by its first executor
  *           what each process has written its share of, where they share out          COLLECTIVE
+ *           what the central memory domain has written and others have too          COLLECTIVE
  *         for each microbatch its kernels, then the sums that it completes          LAUNCH, REDUCE
  *         for each kernel the last microbatches, which go through it together       LAUNCH
  *           where some of what crosses replicas is there after it                   COMPLETE

@@ -1,8 +1,5 @@
 /* session: see session.h. Checks what it was asked for, opens executors and the memory domains they are in, runs them together, reads what they left.
  */
-#include "runtime/execution/session.h"
-
-#include "abi/reduction.h"
 #include "base/arena.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -11,54 +8,14 @@
 #include "runtime/devices/host_memory.h"
 #include "runtime/devices/spec.h"
 #include "runtime/execution/agreement.h"
-#include "runtime/execution/executor.h"
-#include "runtime/execution/numerics.h"
 #include "runtime/execution/row_tables.h"
+#include "runtime/execution/session_state.h"
 #include "runtime/execution/shared_variable.h"
 #include "runtime/threads/clock.h"
-#include "runtime/threads/thread_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-struct dt_session {
-    dt_arena *arena; /* of the executors and what they run */
-    const dt_kernels *kernels;
-    const dt_artifact *artifact; /* of the kernels; on a GPU its program for GPUs */
-    dt_session_options options;  /* rows is never 0 */
-    dt_device_spec spec;
-    bool chose_gpu;    /* for this process, of all that its machine has */
-    dt_link *link;     /* of the one GPU to those of other processes; the device's. NULL: there is none */
-    char no_link[300]; /* why; empty where nobody asks */
-    int n_spare;       /* devices that no replica is left for */
-    int process, n_processes;
-    int first_microbatch, n_microbatches, n_all_microbatches; /* of this process; of all */
-    int n_executors;                                          /* of this process: at least one a device */
-    dt_executor *executors;                                   /* [n_executors] */
-    dt_executor **peers;                                      /* [n_executors] the same */
-    int n_domains;
-    dt_memory_domain *domains; /* [n_domains] one, where the devices share memory; else one an executor */
-    dt_thread_pool *pool;
-    dt_row_tables *rows; /* of tables; NULL: all are variables like others */
-    dt_run_values running; /* what the pool works on */
-    bool failed;
-
-    /* of the last dt_session_run */
-    int step;
-    dt_batch batch;
-    double began; /* where it is recorded */
-    dt_bad_index bad_index;
-    dt_bad_index *bad_indices;  /* [n_processes] on the way */
-    bool is_counted;            /* this process's is on its way */
-    dt_numerics first_numerics; /* of all processes, in the last run */
-    dt_numerics *numerics;      /* [n_processes] on the way; NULL: nobody asks */
-    int64_t *answers;           /* [n_processes] of dt_session_ask, on the way */
-    double gathering_seconds;
-
-    const void *const *staged; /* inputs of the batch that was staged last, and no step has run since; NULL: there is none */
-    int staged_step;
-};
 
 /* Which functions it has memory for. */
 static int wanted(const dt_session *session) {
@@ -117,7 +74,9 @@ bool dt_session_leads(const dt_session *session) { return session->process == 0;
 
 /* ---- creating: what is asked for ---- */
 
-/* Of all GPUs as many as there are replicas; where there are several processes one for each. */
+int dt_session_n_computing(const dt_session *session) { return session->spec.n - dt_session_has_central_device(session); }
+
+/* Of all GPUs as many as there are replicas, and a central one; where there are several processes one for each. */
 static dt_status *choose_gpus(dt_session *session) {
     int n_present;
     bool all = session->spec.n == 0;
@@ -125,7 +84,7 @@ static dt_status *choose_gpus(dt_session *session) {
     DT_TRY(session->spec.kind->n_present(&n_present));
     session->chose_gpu = all && transport != NULL;
     if (session->chose_gpu) dt_device_spec_choose_gpu_of(&session->spec, n_present, transport->process_of_host);
-    DT_TRY(dt_device_spec_choose_gpus(&session->spec, n_present, (int)session->options.replicas));
+    DT_TRY(dt_device_spec_choose_gpus(&session->spec, n_present, (int)session->options.replicas + session->options.central));
     session->n_spare = all && !session->chose_gpu ? n_present - session->spec.n : 0;
     return NULL;
 }
@@ -140,18 +99,20 @@ static dt_status *check_options(dt_session *session) {
     if (options->rows == 0) options->rows = session->artifact->capacity;
     DT_TRY(dt_session_check_shape(session->artifact, options->replicas, options->rows));
     if (session->spec.kind->n_present != NULL) DT_TRY(choose_gpus(session));
-    if (session->spec.n > options->replicas)
+    int n = dt_session_n_computing(session);
+    const char *beside = dt_session_has_central_device(session) ? ", beside the central one," : "";
+    if (n > options->replicas)
         return dt_error(DT_INVALID_ARGUMENT,
-                        "%d devices for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %d, or fewer --devices",
-                        session->spec.n, options->replicas, dt_plural(options->replicas), session->spec.n);
+                        "%d device%s%s for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %d, or fewer --devices", n,
+                        dt_plural(n), beside, options->replicas, dt_plural(options->replicas), n);
     session->process = dt_processes_number(options->processes);
     session->n_processes = dt_processes_count(options->processes);
-    if ((int64_t)session->spec.n * session->n_processes > options->replicas)
+    if ((int64_t)n * session->n_processes > options->replicas)
         return dt_error(DT_INVALID_ARGUMENT,
-                        "%d processes of %d device%s for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %" PRId64
+                        "%d processes of %d device%s%s for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %" PRId64
                         ", or start fewer processes: mpirun -n %" PRId64,
-                        session->n_processes, session->spec.n, dt_plural(session->spec.n), options->replicas, dt_plural(options->replicas),
-                        (int64_t)session->spec.n * session->n_processes, options->replicas / session->spec.n);
+                        session->n_processes, n, dt_plural(n), beside, options->replicas, dt_plural(options->replicas),
+                        (int64_t)n * session->n_processes, options->replicas / n);
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = dt_session_options_default().deadline_seconds;
     return NULL;
 }
@@ -180,14 +141,6 @@ static dt_executor_times *new_times(const dt_session *session) {
     return times;
 }
 
-/* Executors in order belong to devices in order, as evenly as can be. */
-static int device_of_executor(const dt_session *session, int executor) { return (int)((int64_t)executor * session->spec.n / session->n_executors); }
-
-/* Of a device: the least executor of which device_of_executor is the device. */
-static int first_executor(const dt_session *session, int device) {
-    return (int)(((int64_t)device * session->n_executors + session->spec.n - 1) / session->spec.n);
-}
-
 /* What crosses can do so while the last microbatches are computed. Between processes of one machine that takes no time worth the memory. */
 static int n_together(const dt_session *session, int n_microbatches) {
     enum {
@@ -214,12 +167,12 @@ static void count_bad_indices(void *context) {
 static dt_status *open_executor(dt_session *session, int e) {
     const dt_device_kind *kind = session->spec.kind;
     dt_executor *executor = &session->executors[e];
-    int first = dt_microbatches_first_of_rank(e, session->n_executors, session->n_microbatches);
-    int end = dt_microbatches_first_of_rank(e + 1, session->n_executors, session->n_microbatches);
+    int first = dt_microbatches_first_of_member(e, session->n_executors, session->n_idle, session->n_microbatches);
+    int end = dt_microbatches_first_of_member(e + 1, session->n_executors, session->n_idle, session->n_microbatches);
     session->peers[e] = executor;
     DT_TRY(dt_device_open(kind, dt_device_spec_number(&session->spec, e), session->n_executors, &executor->device));
     snprintf(executor->device->name, sizeof executor->device->name, "%s:%d", kind->name,
-             dt_device_spec_number(&session->spec, device_of_executor(session, e)));
+             dt_device_spec_number(&session->spec, dt_session_device_of_executor(session, e)));
     executor->kernels = session->kernels;
     executor->peers = session->peers;
     executor->n_peers = session->n_executors;
@@ -249,16 +202,21 @@ static dt_status *open_executor(dt_session *session, int e) {
 static bool shares_out(const dt_session *session) { return session->options.shard_optimizer; }
 static int n_shares(const dt_session *session) { return shares_out(session) ? session->n_processes : 1; }
 
-/* Executors of one memory are of one domain. */
+/* Executors of one memory are of one domain. In central storage those of the central device run all there that runs once. */
 static void open_domains(dt_session *session) {
     bool shared = session->spec.kind->shares_memory;
     int n = session->n_executors;
+    const dt_placement *placement = session->n_idle > 0 && !shared ? dt_placement_find(session->artifact, wanted(session), session->arena) : NULL;
     session->n_domains = shared ? 1 : n;
     session->domains = DT_NEW_ARRAY(session->arena, dt_memory_domain, session->n_domains);
     for (int d = 0; d < session->n_domains; d++) {
         session->domains[d] = (dt_memory_domain){.device = session->executors[d].device,
                                                  .number = d,
                                                  .n_executors = shared ? n : 1,
+                                                 .n_parts = !shared               ? 1
+                                                            : session->n_idle > 0 ? session->n_idle
+                                                                                  : n,
+                                                 .placement = placement,
                                                  .share = shares_out(session) ? session->process : 0,
                                                  .n_shares = n_shares(session)};
         dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, wanted(session), session->arena);
@@ -316,6 +274,7 @@ static dt_status *open_link(dt_session *session) {
 static dt_status *join_group(dt_session *session) {
     dt_local_hub_options options = {.n_ranks = session->n_executors,
                                     .shares_memory = session->spec.kind->shares_memory,
+                                    .n_idle = session->n_idle,
                                     .first_microbatch = session->first_microbatch,
                                     .n_microbatches = session->n_microbatches,
                                     .n_all_microbatches = session->n_all_microbatches,
@@ -336,10 +295,10 @@ static dt_status *join_group(dt_session *session) {
 }
 
 /* Microbatches are dealt to all processes alike, and in each to its executors: where D divides V, a device's executors hold what its replicas are
- * made of. A core that would get none is left out. */
+ * made of. A core that would get none is left out, but those of a central device. */
 static dt_status *open_executors(dt_session *session) {
     const dt_microbatches rows = microbatches_of(session);
-    int n_all = (int)(rows.per_replica * session->options.replicas), n = session->spec.n * session->spec.n_cores;
+    int n_all = (int)(rows.per_replica * session->options.replicas), n = dt_session_n_computing(session) * session->spec.n_cores;
     if (session->n_processes > n_all)
         return dt_error(DT_INVALID_ARGUMENT, "%d processes for %d microbatches: each process holds at least one; use fewer processes",
                         session->n_processes, n_all);
@@ -347,6 +306,8 @@ static dt_status *open_executors(dt_session *session) {
     session->first_microbatch = dt_microbatches_first_of_rank(session->process, session->n_processes, n_all);
     session->n_microbatches = dt_microbatches_first_of_rank(session->process + 1, session->n_processes, n_all) - session->first_microbatch;
     if (n > session->n_microbatches) n = session->n_microbatches;
+    session->n_idle = dt_session_has_central_device(session) ? session->spec.n_cores : 0;
+    n += session->n_idle;
     session->executors = DT_NEW_ARRAY(session->arena, dt_executor, n);
     session->peers = DT_NEW_ARRAY(session->arena, dt_executor *, n);
     session->bad_indices = DT_NEW_ARRAY(session->arena, dt_bad_index, session->n_processes);
@@ -373,53 +334,6 @@ static dt_status *connect_devices(dt_session *session) {
 
 /* ---- creating: memory ---- */
 
-static bool in_domain(const dt_session *session, int executor, int domain) {
-    return session->executors[executor].domain == &session->domains[domain];
-}
-
-/* What the caller takes of the memory of domain d. */
-static int64_t caller_bytes(const dt_session *session, int d) { return session->spec.kind->is_gpu || d > 0 ? 0 : session->options.host_bytes; }
-
-/* What a domain takes of its device's memory, and the caller beside it. */
-static int64_t domain_bytes(const dt_session *session, int d) {
-    const dt_memory_domain *domain = &session->domains[d];
-    int64_t bytes;
-    if (__builtin_add_overflow(dt_device_taken_bytes(domain->device, domain->bytes), caller_bytes(session, d), &bytes)) return INT64_MAX;
-    for (int e = 0; e < session->n_executors; e++) {
-        const dt_executor *executor = &session->executors[e];
-        if (in_domain(session, e, d) && (__builtin_add_overflow(bytes, dt_device_taken_bytes(executor->device, executor->memory.bytes), &bytes) ||
-                                         __builtin_add_overflow(bytes, executor->prepare_bytes, &bytes)))
-            return INT64_MAX;
-    }
-    return bytes;
-}
-
-static double in_mib(int64_t bytes) { return (double)bytes / (double)(1 << 20); }
-
-static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed, int64_t available) {
-    const dt_memory_domain *domain = &session->domains[d];
-    int64_t replica_bytes = dt_artifact_memory(session->artifact).replica;
-    int64_t gathered_bytes = dt_artifact_gathered_memory(session->artifact).replica; /* more for each of all replicas */
-    const dt_executor_memory *memory = &session->executors[d].memory;
-    int64_t replicas = session->options.replicas;
-    bool shared = session->spec.kind->shares_memory;
-    const char *bound = "";
-    char copy[80] = "";
-    if (shared) dt_host_memory_find_free("", &bound);
-    if (caller_bytes(session, d) > 0)
-        snprintf(copy, sizeof copy, "; %.1f MiB for the copy that checkpoints are written from", in_mib(caller_bytes(session, d)));
-    dt_status *status =
-        dt_error(DT_RESOURCE_EXHAUSTED,
-                 "the plan needs %.1f MiB of %s%s memory (%.1f MiB for the weights and what else is stored once, %.1f MiB for each of "
-                 "%d executor%s, and %.1f MiB for each of its replicas; %" PRId64 " replica%s in all%s), and %.1f MiB are free%s; use "
-                 "fewer replicas, a smaller --global-batch%s, or compile for fewer rows",
-                 in_mib(needed), shared ? "the machine" : domain->device->name, "'s", in_mib(domain->bytes),
-                 in_mib(memory->microbatch_space.start + memory->slot_bytes * memory->slots), domain->n_executors, dt_plural(domain->n_executors),
-                 in_mib(replica_bytes) + in_mib(gathered_bytes) * (double)replicas, replicas, dt_plural(replicas), copy, in_mib(available), bound,
-                 shared ? ", fewer cores" : "");
-    return dt_artifact_suggest(status, session->artifact, "--batch", "N");
-}
-
 /* How much all executors will ask for when they are prepared. That depends on what the others publish. */
 static dt_status *plan_memory(dt_session *session) {
     if (session->spec.kind->prepare_bytes == NULL) return NULL;
@@ -428,22 +342,9 @@ static dt_status *plan_memory(dt_session *session) {
     return NULL;
 }
 
-/* Before anything is allocated: does the plan fit? */
-static dt_status *check_memory(const dt_session *session) {
-    for (int d = 0; d < session->n_domains; d++) {
-        int64_t needed = domain_bytes(session, d), available = dt_device_free_bytes(session->domains[d].device);
-        if (needed > available) return does_not_fit(session, d, needed, available);
-    }
-    int64_t host_bytes = session->spec.kind->is_gpu ? session->options.host_bytes : 0, available = host_bytes > 0 ? dt_host_memory_free_bytes() : 0;
-    if (host_bytes <= available) return NULL;
-    return dt_error(DT_RESOURCE_EXHAUSTED,
-                    "the copy of all variables that checkpoints are written from needs %.1f MiB of the machine's memory, and %.1f MiB are free",
-                    in_mib(host_bytes), in_mib(available));
-}
-
 static dt_status *allocate_memory(dt_session *session) {
     for (int d = 0; d < session->n_domains; d++) {
-        DT_TRY(dt_device_reserve(session->domains[d].device, (size_t)(domain_bytes(session, d) - caller_bytes(session, d))));
+        DT_TRY(dt_device_reserve(session->domains[d].device, (size_t)(dt_session_domain_bytes(session, d) - dt_session_caller_bytes(session, d))));
         DT_TRY(dt_memory_domain_allocate(&session->domains[d]));
     }
     for (int e = 0; e < session->n_executors; e++) {
@@ -494,7 +395,7 @@ static dt_status *create_guarded(dt_session *session) {
     DT_TRY(open_executors(session));
     DT_TRY(connect_devices(session));
     DT_TRY(plan_memory(session));
-    DT_TRY(check_memory(session));
+    DT_TRY(dt_session_check_memory(session));
     DT_TRY(allocate_memory(session));
     for (int e = 0; e < session->n_executors; e++) DT_TRY(dt_executor_prepare(&session->executors[e], wanted(session), session->arena));
     DT_TRY(compare_devices(session));
@@ -859,9 +760,10 @@ const void *dt_session_variable_memory(const dt_session *session, int variable) 
 
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
     dt_progress_count(dt_processes_progress(session->options.processes));
-    session = session_of(session, variable);
-    const dt_memory_domain *domain = session->executors[first_executor(session, device)].domain;
-    dt_byte_range own = dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares);
+    dt_session *of = session_of(session, variable);
+    const dt_memory_domain *domain = of->executors[of == session ? dt_session_first_executor(session, device) : 0].domain;
+    if (!dt_memory_domain_has_variable(domain, variable)) domain = &of->domains[0];
+    dt_byte_range own = dt_memory_share(&of->artifact->variables[variable], domain->share, domain->n_shares);
     const char *memory = domain->memory + domain->variables[variable] + own.first;
     return dt_device_read(domain->device, (char *)data + own.first, memory, (size_t)own.n_bytes);
 }
@@ -871,6 +773,7 @@ dt_status *dt_session_set_variable(dt_session *session, int variable, const void
     session = session_of(session, variable);
     for (int d = 0; d < session->n_domains; d++) {
         const dt_memory_domain *domain = &session->domains[d];
+        if (!dt_memory_domain_has_variable(domain, variable)) continue;
         dt_byte_range own = dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares);
         char *memory = domain->memory + domain->variables[variable] + own.first;
         DT_TRY(dt_device_write(domain->device, memory, (const char *)data + own.first, (size_t)own.n_bytes));
@@ -895,8 +798,14 @@ void dt_session_set_length(dt_session *session, int64_t epochs, int64_t steps_pe
 int dt_session_n_devices(const dt_session *session) { return session->spec.n; }
 int dt_session_n_spare(const dt_session *session) { return session->n_spare; }
 int dt_session_n_executors(const dt_session *session) { return session->n_executors; }
-int dt_session_n_memories(const dt_session *session) { return session->n_domains; }
-const char *dt_session_device_name(const dt_session *session, int device) { return session->executors[first_executor(session, device)].device->name; }
+int dt_session_n_runs(const dt_session *session, int step, int kernel) {
+    int n = 0;
+    for (int d = 0; d < session->n_domains; d++) n += dt_memory_domain_runs(&session->domains[d], session->artifact->steps[step].function, kernel);
+    return n;
+}
+const char *dt_session_device_name(const dt_session *session, int device) {
+    return session->executors[dt_session_first_executor(session, device)].device->name;
+}
 int64_t dt_session_replicas(const dt_session *session) { return session->options.replicas; }
 int64_t dt_session_rows(const dt_session *session) { return session->options.rows; }
 int64_t dt_session_global_batch(const dt_session *session) { return session->options.rows * session->options.replicas; }
@@ -950,11 +859,4 @@ void dt_session_print_crossing(const dt_session *session, dt_text *text) {
 
 void dt_session_print_sharing(const dt_session *session, dt_text *text) {
     if (shares_out(session)) dt_memory_print_sharing(session->artifact, session->n_processes, text);
-}
-
-int64_t dt_session_memory_bytes(const dt_session *session) {
-    int64_t bytes = session->rows != NULL ? dt_session_memory_bytes(dt_row_tables_session(session->rows)) : 0;
-    for (int d = 0; d < session->n_domains; d++)
-        if (__builtin_add_overflow(bytes, domain_bytes(session, d), &bytes)) return INT64_MAX;
-    return bytes;
 }

@@ -3,7 +3,8 @@
  * Replica r of V holds rows [r*n, (r+1)*n) of the global batch, in microbatches of a size that the artifact fixes. The microbatches of all replicas
  * are dealt to D devices, and within them to their cores, in contiguous runs: each to an executor. An executor runs a segment of the step for all its
  * microbatches, then what crosses is exchanged, then the next segment. Who holds which microbatch never changes a bit of the result: sums follow one
- * fixed tree over all of them (runtime/devices/reduce.h). Devices that share memory hold the variables once, and share the work of updating them.
+ * fixed tree over all of them (runtime/devices/reduce.h). Devices that share memory hold the variables once, and share the work of updating them; in
+ * central storage the first of several devices does that alone, and holds no replica.
  *
  * A session owns the executors of this process. Where it is one of several (runtime/comm/processes.h), each holds a run of the microbatches: what
  * crosses replicas crosses processes too, and bad indices, stop requests and failures are everybody's. All processes make the same calls.
@@ -34,7 +35,7 @@ typedef enum dt_by_rows {
 
 typedef struct dt_session_options {
     const char *devices; /* "cpu", "cpu:2", "cpu:2x4", "cuda:0", "null:1": see runtime/devices/spec.h */
-    int64_t replicas;    /* V >= D */
+    int64_t replicas;    /* V >= D, those devices that compute */
     int64_t rows;        /* n: rows of each replica in a full step, 1 to the capacity; 0: the capacity. Global batch = n * V */
     int64_t seed;
     int64_t epochs;          /* launch value */
@@ -44,11 +45,12 @@ typedef struct dt_session_options {
     bool times;              /* measure each kernel, for dt_session_times */
     bool no_libraries;       /* on a GPU: leave nothing to vendors' libraries */
     int64_t host_bytes;      /* that the caller will take of the host's memory beside the session: they are to fit too */
-    bool shard_optimizer;    /* each process has its share of the optimizer's states alone, and updates that */
-    bool forward_only;       /* no memory for steps that train, nor for slots: neither may be asked for */
-    bool initial_only;       /* no memory for steps: it has variables, and runs the initialiser */
-    dt_by_rows by_rows;      /* on CPUs, in one process */
-    bool fast_sums;          /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
+    bool central;         /* central storage (placement.h): the first device of each process has the variables and updates them, the others compute */
+    bool shard_optimizer; /* each process has its share of the optimizer's states alone, and updates that */
+    bool forward_only;    /* no memory for steps that train, nor for slots: neither may be asked for */
+    bool initial_only;    /* no memory for steps: it has variables, and runs the initialiser */
+    dt_by_rows by_rows;   /* on CPUs, in one process */
+    bool fast_sums;       /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
     dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */
     dt_timeline *timeline;   /* gets a thread for each executor, each queue of a GPU, and one for `processes`; NULL: nothing is recorded */
 } dt_session_options;
@@ -73,8 +75,8 @@ void dt_session_destroy(dt_session *session); /* NULL is allowed */
 /* Runs the program's initialisers. */
 dt_status *dt_session_initialize(dt_session *session);
 
-/* Variable `variable` (index in the artifact) as `device` sees it, dense, variable.bytes long. All devices see the same bits between steps. Of a
- * slot that processes share out, its own share is read and written, and the rest of `data` is left alone. */
+/* Variable `variable` (index in the artifact) as `device` sees it, dense, variable.bytes long. All devices see the same bits between steps; what one
+ * does not have is the central one's. Of a slot that processes share out, its own share is read and written, and the rest of `data` is left alone. */
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data);
 dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data); /* on all devices */
 
@@ -165,9 +167,11 @@ const dt_session_options *dt_session_get_options(const dt_session *session);    
 void dt_session_set_seed(dt_session *session, int64_t seed);                              /* of the steps that follow */
 void dt_session_set_length(dt_session *session, int64_t epochs, int64_t steps_per_epoch); /* the launch values, of the steps that follow */
 int dt_session_n_devices(const dt_session *session);
-int dt_session_n_executors(const dt_session *session);                     /* of all devices together: at most as many as microbatches */
-int dt_session_n_memories(const dt_session *session);                      /* each holds all variables, and what else is there once */
-int dt_session_n_spare(const dt_session *session);                         /* GPUs that are there, all were asked for, and no replica is left for */
+int dt_session_n_executors(const dt_session *session); /* of all devices together: at most as many as microbatches */
+/* How many memories have a kernel, number `kernel` of a step's function, that runs once run in them: of each, all parts together are one run. */
+int dt_session_n_runs(const dt_session *session, int step, int kernel);
+int dt_session_n_computing(const dt_session *session); /* devices that hold replicas: all, or all but the central one, the first */
+int dt_session_n_spare(const dt_session *session);     /* GPUs that are there, all were asked for, and no replica is left for */
 const char *dt_session_device_name(const dt_session *session, int device); /* "cpu:0" */
 int64_t dt_session_replicas(const dt_session *session);
 int64_t dt_session_rows(const dt_session *session);                                  /* n */
@@ -178,14 +182,22 @@ dt_row_range dt_session_rows_here(const dt_session *session);                   
 int64_t dt_session_valid_rows(const dt_session *session, int process, int64_t rows); /* of a batch of `rows`, those that a process holds */
 int64_t dt_session_own_rows(const dt_session *session, int64_t rows);                /* those of this one */
 bool dt_session_has_whole_variable(const dt_session *session, int variable);         /* this process does; else it shares it out with others */
-int64_t dt_session_memory_bytes(const dt_session *session);        /* on all devices of this process together; on CPUs with options.host_bytes */
-const dt_artifact *dt_session_artifact(const dt_session *session); /* with the plans that run: on a GPU those of artifact->cuda->program */
+int64_t dt_session_memory_bytes(const dt_session *session); /* on all devices of this process together; on CPUs with options.host_bytes */
+/* Of these, on a device: of devices that share a memory the first one has what is there once. */
+typedef struct dt_session_device_bytes {
+    int64_t all, weights, slots; /* weights: all variables but slots */
+} dt_session_device_bytes;
+dt_session_device_bytes dt_session_bytes_of_device(const dt_session *session, int device);
+int64_t dt_session_variable_bytes(const dt_session *session, int variable); /* in all memories of this process together */
+const dt_artifact *dt_session_artifact(const dt_session *session);          /* with the plans that run: on a GPU those of artifact->cuda->program */
 bool dt_session_is_gpu(const dt_session *session);
 dt_status *dt_session_peak(dt_session *session, dt_peak *peak); /* of one of its executors' devices, which must not be running */
 /* What of a GPU's work is done by which library, in lines; with `each`, how each call is. Nothing where none is. */
 void dt_session_print_libraries(const dt_session *session, bool each, dt_text *text);
 /* Of several processes how they exchange, where that is worth saying: which GPU each has, by what, and whether sums are exact. In lines. */
 void dt_session_print_crossing(const dt_session *session, dt_text *text);
+/* Of central storage what each device does, and how much memory it has for what, in lines. Nothing of another placement. */
+void dt_session_print_placement(const dt_session *session, dt_text *text);
 /* Of several processes, how much of the optimizer's states each has, in lines; what there is to say where they were to share them out and do not. */
 void dt_session_print_sharing(const dt_session *session, dt_text *text);
 const char *dt_session_level(const dt_session *session); /* of the code that runs: "x86-64-v4", "sm_90" */

@@ -268,6 +268,9 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {"\"functions\"", "\"device\": [0]", "\"device\": [1]", "segments[0].device[0]: expected at most 0, found 1"},
         {"\"train\"", "\"shape\": [-1, 3]", "\"shape\": [3, -1]", "the rows of the batch are the first dimension or none"},
         {"\"train\"", "\"shape\": [-1, 3]", "\"shape\": [-1, 2]", "not of the type and shape of the input x"},
+        {"\"train\"", "\"writes\": [2, 13]", "\"writes\": [2, 14]", "writes[1]: expected at most 13, found 14"},
+        {"\"train\"", "\"writes\": [2, 13]", "\"writes\": [2, 5]", "\"writes\": 5 is no buffer of the kernel's that is there once for all replicas"},
+        {"\"name\": \"forward\"", "\"lines\"", "\"writes\": [8], \"lines\"", "\"writes\": 8 is no buffer of the kernel's"},
         {"\"name\": \"g\"", "\"offset\": 0", "\"offset\": 32", "the offset 32 is not a multiple of 64"},
         {"\"name\": \"g\"", "\"offset\": 0", "\"offset\": 192", "bytes 192 to 204 of a space of 192"},
         {"\"name\": \"g\"", "\"bytes\": 12", "\"bytes\": 8", "bytes: expected at least 12, found 8"},
@@ -347,12 +350,12 @@ static void another_version_is_told_with_the_command_that_helps(void **state) {
     char *older = replace("{", now, then);
     const char *path = fixture_artifact("older.dtx", older, object, n_object);
     free(older);
-    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 7 by dtc 0.0.9, but this dtrun " DT_VERSION " reads format 7 of dtc " DT_VERSION);
+    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 8 by dtc 0.0.9, but this dtrun " DT_VERSION " reads format 8 of dtc " DT_VERSION);
     expect_refused(path, DT_FAILED_PRECONDITION, "compile it again: dtc compile line.dt --batch 8 --precision tf32 -o /tmp/");
-    char *newer = replace("{", "\"format\": 7", "\"format\": 8");
+    char *newer = replace("{", "\"format\": 8", "\"format\": 9");
     path = fixture_artifact("newer.dtx", newer, object, n_object);
     free(newer);
-    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 8");
+    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 9");
 }
 
 static void without_memory_nothing_is_opened(void **state) {

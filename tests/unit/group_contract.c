@@ -29,6 +29,7 @@ enum {
 typedef struct layout {
     int n_members, n_leaves;
     bool shares_memory;
+    int n_idle; /* members of each process without a microbatch, its first ones */
     double deadline;
     dt_microbatches rows;
 } layout;
@@ -41,7 +42,7 @@ static const struct implementation {
     int most_processes;
 } implementations[] = {{"one process", 1}, {"two processes", 2}, {"a process each", MOST_RANKS}};
 
-static layout ranks(int n_members, int n_leaves) { return (layout){n_members, n_leaves, true, 60, {4, 1, 4}}; }
+static layout ranks(int n_members, int n_leaves) { return (layout){n_members, n_leaves, true, 0, 60, {4, 1, 4}}; }
 
 /* ---- members ---- */
 
@@ -79,6 +80,7 @@ static dt_status *open_members(run *of, const layout *all, int p) {
     dt_local_hub_options options = {
         .n_ranks = end - first,
         .shares_memory = all->shares_memory,
+        .n_idle = all->n_idle,
         .first_microbatch = dt_microbatches_first_of_rank(p, of->n_processes, all->n_leaves),
         .n_all_microbatches = all->n_leaves,
         .rows = all->rows,
@@ -98,10 +100,11 @@ static dt_status *open_members(run *of, const layout *all, int p) {
     return status;
 }
 
-/* No process has more members than microbatches. */
+/* No process has more members with microbatches than there are of these, or none. */
 static int n_processes_for(const struct implementation *implementation, const layout *all) {
     int n = implementation->most_processes < all->n_members ? implementation->most_processes : all->n_members;
-    while (all->n_leaves / n < (all->n_members + n - 1) / n) n++;
+    while (all->n_leaves / n < (all->n_members + n - 1) / n - all->n_idle) n++;
+    while (all->n_members / n <= all->n_idle) n--;
     return n;
 }
 
@@ -411,6 +414,64 @@ static void rows_are_gathered_and_scattered(void **state) {
     }
 }
 
+/* ---- what one of several memories has ---- */
+
+typedef struct central_case {
+    float sources[MOST_LEAVES][ELEMENTS], own[MOST_RANKS][ELEMENTS], targets[MOST_RANKS][ELEMENTS];
+} central_case;
+
+/* The first member of each process holds no microbatch, is sent the sum, and hands over what it has; the last one wants nothing. */
+static void central_body(member *self, void *shared) {
+    central_case *test = shared;
+    dt_group *group = self->group;
+    bool is_central = group->rank == 0;
+    void *sources[MOST_LEAVES], *own = test->own[self->index], *target = test->targets[self->index];
+    for (int m = 0; m < group->n_microbatches; m++) sources[m] = test->sources[group->first_microbatch + m];
+    assert_int_equal(group->n_microbatches == 0, is_central);
+    dt_collective_part parts[] = {{.kind = DT_COLLECTIVE_ALL_REDUCE,
+                                   .combine = DT_REDUCTION_SUM,
+                                   .dtype = DT_F32,
+                                   .n = ELEMENTS,
+                                   .sources = sources,
+                                   .n_targets = is_central,
+                                   .targets = &target,
+                                   .label = "g"},
+                                  {.kind = DT_COLLECTIVE_ALL_GATHER,
+                                   .dtype = DT_F32,
+                                   .n = ELEMENTS,
+                                   .sources = is_central ? &own : NULL,
+                                   .n_targets = !is_central && group->rank < group->n_ranks - 1,
+                                   .targets = &target,
+                                   .hands_over = true,
+                                   .label = "w"}};
+    dt_group_publish(group, parts);
+    exchange(self, 0, 1, "g", 2);
+    exchange(self, 1, 1, "w", 2);
+}
+
+static void what_one_memory_has_is_handed_over(void **state) {
+    static central_case test;
+    for (int n_members = 2; n_members <= MOST_RANKS; n_members++) {
+        layout all = {.n_members = n_members, .n_leaves = MOST_LEAVES, .n_idle = 1, .deadline = 60, .rows = {4, 1, 4}};
+        memset(&test, 0, sizeof test);
+        for (int i = 0; i < ELEMENTS; i++) {
+            for (int l = 0; l < MOST_LEAVES; l++) test.sources[l][i] = (float)sample(DT_F32, l, i);
+            for (int r = 0; r < n_members; r++) test.own[r][i] = (float)(1 + r * ELEMENTS + i);
+        }
+        on_all_members(*state, all, central_body, &test);
+        for (int r = 0, first = 0; r < n_members; r++) {
+            if (begins_process(*state, &all, r)) first = r;
+            bool is_last = r + 1 == n_members || begins_process(*state, &all, r + 1);
+            for (int i = 0; i < ELEMENTS; i++) {
+                double leaves[MOST_LEAVES];
+                for (int l = 0; l < MOST_LEAVES; l++) leaves[l] = sample(DT_F32, l, i);
+                float sum = (float)tree(leaves, MOST_LEAVES, DT_REDUCTION_SUM, true);
+                assert_true(test.targets[r][i] == (r == first ? sum : is_last ? 0 : test.own[first][i]));
+            }
+        }
+    }
+}
+
 /* ---- buckets ---- */
 
 enum {
@@ -527,7 +588,7 @@ static void a_meeting_lets_nobody_pass_before_all_have_come(void **state) {
 
 static void a_member_knows_where_it_is(void **state) {
     static run of;
-    layout all = {4, 9, true, 60, {4, 3, 2}};
+    layout all = {4, 9, true, 0, 60, {4, 3, 2}};
     open_run(&of, *state, &all);
     for (int m = 0; m < 4; m++) {
         const dt_group *group = of.members[m].group, *before = m > 0 ? of.members[m - 1].group : NULL;
@@ -603,6 +664,7 @@ int main(void) {
             cmocka_unit_test_prestate(all_reduce_follows_the_tree_whoever_holds_the_leaves, state),
             cmocka_unit_test_prestate(halves_are_rounded_once_and_to_even, state),
             cmocka_unit_test_prestate(rows_are_gathered_and_scattered, state),
+            cmocka_unit_test_prestate(what_one_memory_has_is_handed_over, state),
             cmocka_unit_test_prestate(what_is_complete_early_crosses_early, state),
             cmocka_unit_test_prestate(a_meeting_lets_nobody_pass_before_all_have_come, state),
             cmocka_unit_test_prestate(a_member_knows_where_it_is, state),

@@ -30,8 +30,9 @@ static int close_artifact(void **state) {
     return 0;
 }
 
-static dt_session *open_session(const char *devices, int64_t replicas) {
+static dt_session *open_placed(const char *devices, int64_t replicas, bool central) {
     dt_session_options options = dt_session_options_default();
+    options.central = central;
     options.devices = devices;
     options.replicas = replicas;
     options.seed = 5;
@@ -41,6 +42,8 @@ static dt_session *open_session(const char *devices, int64_t replicas) {
     assert_null(dt_session_initialize(session));
     return session;
 }
+
+static dt_session *open_session(const char *devices, int64_t replicas) { return open_placed(devices, replicas, false); }
 
 /* Rows of a plane, none of them exact in binary. */
 typedef struct data {
@@ -99,6 +102,46 @@ static void any_number_of_devices_gives_the_same_bits(void **state) {
             dt_session_destroy(many);
         }
         dt_session_destroy(one);
+    }
+}
+
+/* In central storage the first of several devices holds no rows, and all others read what it has updated. */
+static void central_storage_gives_the_same_bits(void **state) {
+    (void)state;
+    static const struct {
+        const char *devices;
+        int n_computing, n_executors;
+    } cases[] = {{"cpu:1x2", 1, 2}, {"cpu:2x1", 1, 2}, {"cpu:3x2", 2, 6}, {"cpu:4x1", 3, 4}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        dt_session *one = open_session("cpu:1x1", 3), *central = open_placed(cases[c].devices, 3, true);
+        assert_int_equal(dt_session_n_computing(central), cases[c].n_computing);
+        assert_int_equal(dt_session_n_executors(central), cases[c].n_executors);
+        for (int step = 0; step < 20; step++) {
+            dt_total a[2], b[2];
+            float spread[2][12];
+            int64_t rows = step % 3 == 2 ? 1 + step * 7 % 12 : 12;
+            train(one, step, rows, a);
+            train(central, step, rows, b);
+            assert_memory_equal(&a[0].number, &b[0].number, 8);
+            assert_int_equal(b[1].integer, rows);
+            expect_ok(dt_session_result(one, TRAIN, 3, spread[0]));
+            expect_ok(dt_session_result(central, TRAIN, 3, spread[1]));
+            assert_memory_equal(spread[0], spread[1], (size_t)rows * sizeof(float));
+        }
+        float w[2][3];
+        int64_t n;
+        expect_ok(dt_session_get_variable(one, 0, 0, w[0]));
+        for (int device = 0; device < dt_session_n_devices(central); device++) {
+            expect_ok(dt_session_get_variable(central, device, 0, w[1]));
+            assert_memory_equal(w[0], w[1], sizeof w[0]);
+            expect_ok(dt_session_get_variable(central, device, 1, &n));
+            assert_int_equal(n, 120);
+            dt_session_device_bytes bytes = dt_session_bytes_of_device(central, device);
+            assert_int_equal(bytes.weights, device == 0 ? 20 : 0); /* the others read them there */
+            assert_true(bytes.all > bytes.weights);
+        }
+        dt_session_destroy(one);
+        dt_session_destroy(central);
     }
 }
 
@@ -387,6 +430,7 @@ static void reports_are_the_programs_arithmetic_on_totals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_devices_gives_the_same_bits),
+        cmocka_unit_test(central_storage_gives_the_same_bits),
         cmocka_unit_test(a_step_computes_what_its_kernels_say),
         cmocka_unit_test(blocks_without_rows_take_no_part),
         cmocka_unit_test(a_rerun_starts_from_variables_that_were_set),

@@ -380,8 +380,8 @@ static void scatter_shares(const dt_group *group, const dt_local_hub *hub, const
     add_copy(piece->exchange, (int64_t)at * bytes, end - first, part, n_targets, targets, arena, &work->after);
 }
 
-/* Each member puts its part of the process's own share, which all of them have, into the image, and takes its part of all shares out of it, with the
- * first piece. */
+/* Each member puts its part of the process's own share, as it or another member has it, into the image, and takes its part of all shares out of it,
+ * with the first piece. */
 static void gather_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
     int i = piece->part, here = dt_processes_number(hub->options.processes), n_targets;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
@@ -392,7 +392,7 @@ static void gather_shares(const dt_group *group, const dt_local_hub *hub, const 
     if (first < end) {
         dt_tree_source *source = DT_NEW(arena, dt_tree_source);
         void **target = DT_NEW(arena, void *);
-        *source = (dt_tree_source){(const char *)part->sources[0] + at, 1};
+        *source = (dt_tree_source){(const char *)dt_local_owner(hub, group->rank, i)->sources[0] + at, 1};
         *target = dt_exchange_at(piece->exchange, 0, (int64_t)at);
         dt_tree_reduction copy = {
             .dtype = part->dtype, .n_leaves = 1, .n_sources = 1, .sources = source, .n_elements = end - first, .n_targets = 1, .targets = target};

@@ -43,6 +43,9 @@ typedef struct dt_local_member {
 /* Part i as rank `rank` published it. */
 static inline const dt_collective_part *dt_local_part(const dt_local_hub *hub, int rank, int i) { return &hub->seats[rank].parts[i]; }
 
+/* The same of a rank that names a source: of this one, or else of the first that does. */
+const dt_collective_part *dt_local_owner(const dt_local_hub *hub, int rank, int i);
+
 /* Rank r's microbatches, among those of all processes: [first, first of r + 1). */
 int dt_local_first_microbatch(const dt_local_hub *hub, int rank);
 

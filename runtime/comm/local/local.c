@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "runtime/threads/clock.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -88,7 +89,8 @@ static dt_status *meet(dt_group *group, dt_group_scope scope, const dt_step_cont
 static void publish(dt_group *group, const dt_collective_part *parts) { ((dt_local_member *)group)->hub->seats[group->rank].parts = parts; }
 
 int dt_local_first_microbatch(const dt_local_hub *hub, int rank) {
-    return hub->options.first_microbatch + dt_microbatches_first_of_rank(rank, hub->options.n_ranks, hub->options.n_microbatches);
+    const dt_local_hub_options *options = &hub->options;
+    return options->first_microbatch + dt_microbatches_first_of_member(rank, options->n_ranks, options->n_idle, options->n_microbatches);
 }
 
 void dt_local_share(const dt_group *group, size_t n, size_t *first, size_t *end) {
@@ -113,6 +115,15 @@ int dt_local_collect_sources(const dt_local_hub *hub, int i, int64_t first, int6
         }
     }
     return n;
+}
+
+const dt_collective_part *dt_local_owner(const dt_local_hub *hub, int rank, int i) {
+    const dt_collective_part *part = dt_local_part(hub, rank, i);
+    for (int other = 0; part->sources == NULL; other++) {
+        assert(other < hub->options.n_ranks);
+        part = dt_local_part(hub, other, i);
+    }
+    return part;
 }
 
 void **dt_local_collect_targets(const dt_local_hub *hub, int i, size_t at, dt_arena *arena, int *n) {
@@ -155,6 +166,18 @@ static void all_reduce(const dt_local_member *self, int i, dt_arena *arena, dt_t
     add_sum(self, i, first, end - first, n_targets, targets, arena, reductions);
 }
 
+/* Each member copies its share of what one has to all that want it. */
+static void hand_over(const dt_local_member *self, int i, dt_arena *arena, dt_tree_reductions *reductions) {
+    const dt_collective_part *part = dt_local_part(self->hub, self->group.rank, i), *owner = dt_local_owner(self->hub, self->group.rank, i);
+    size_t bytes = dt_dtype_bytes(part->dtype), first, end;
+    dt_local_share(&self->group, part->n, &first, &end);
+    dt_tree_source *source = DT_NEW(arena, dt_tree_source);
+    *source = (dt_tree_source){(const char *)owner->sources[0] + first * bytes, 1};
+    dt_tree_reduction copy = {.dtype = part->dtype, .n_leaves = 1, .n_sources = 1, .sources = source, .n_elements = end - first};
+    copy.targets = dt_local_collect_targets(self->hub, i, first * bytes, arena, &copy.n_targets);
+    if (copy.n_elements > 0 && copy.n_targets > 0) dt_list_push(arena, reductions, copy);
+}
+
 /* Each member puts the rows of its microbatches where they belong: behind those of all before. */
 static void all_gather(const dt_local_member *self, int i, dt_arena *arena, dt_tree_reductions *reductions) {
     const dt_group *group = &self->group;
@@ -189,9 +212,14 @@ void dt_local_add_reductions(const dt_tree_reductions *reductions, dt_arena *are
 
 static dt_status *lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     const dt_local_member *self = (const dt_local_member *)group;
-    if (self->hub->options.processes != NULL) return dt_crossing_lower(group, first, n, arena, work);
+    bool crosses = !dt_local_part(self->hub, group->rank, first)->hands_over;
+    if (crosses && self->hub->options.processes != NULL) return dt_crossing_lower(group, first, n, arena, work);
     dt_tree_reductions reductions = {0};
     for (int i = first; i < first + n; i++) {
+        if (!crosses) {
+            hand_over(self, i, arena, &reductions);
+            continue;
+        }
         switch (dt_local_part(self->hub, group->rank, i)->kind) {
         case DT_COLLECTIVE_ALL_REDUCE: all_reduce(self, i, arena, &reductions); break;
         case DT_COLLECTIVE_ALL_GATHER: all_gather(self, i, arena, &reductions); break;

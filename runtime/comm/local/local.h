@@ -14,7 +14,8 @@ typedef struct dt_local_hub_options {
     int n_ranks;
     bool shares_memory;     /* whether the members are one domain; else each is its own */
     int first_microbatch;   /* of this process, among those of all */
-    int n_microbatches;     /* of this process; n_ranks at least */
+    int n_idle;             /* ranks that hold no microbatches, the first ones */
+    int n_microbatches;     /* of this process; as many as the other ranks at least */
     int n_all_microbatches; /* of all processes */
     dt_microbatches rows;
     double deadline_seconds; /* how long a member waits for the others */

@@ -1,0 +1,139 @@
+/* session_memory: what a session takes of its devices' memory, and whether that fits. All of it is known before anything is allocated. */
+#include "runtime/devices/host_memory.h"
+#include "runtime/execution/session_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static bool in_domain(const dt_session *session, int executor, int domain) {
+    return session->executors[executor].domain == &session->domains[domain];
+}
+
+/* What the caller takes of the memory of domain d. */
+int64_t dt_session_caller_bytes(const dt_session *session, int d) { return session->spec.kind->is_gpu || d > 0 ? 0 : session->options.host_bytes; }
+
+static int64_t sum_of(int64_t a, int64_t b) {
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+/* What is there once, and the caller's beside it. */
+static int64_t once_bytes(const dt_session *session, int d) {
+    const dt_memory_domain *domain = &session->domains[d];
+    return sum_of(dt_device_taken_bytes(domain->device, domain->bytes), dt_session_caller_bytes(session, d));
+}
+
+static int64_t executor_bytes(const dt_executor *executor) {
+    return sum_of(dt_device_taken_bytes(executor->device, executor->memory.bytes), executor->prepare_bytes);
+}
+
+/* What a domain takes of its device's memory, and the caller beside it. */
+int64_t dt_session_domain_bytes(const dt_session *session, int d) {
+    int64_t bytes = once_bytes(session, d);
+    for (int e = 0; e < session->n_executors; e++)
+        if (in_domain(session, e, d)) bytes = sum_of(bytes, executor_bytes(&session->executors[e]));
+    return bytes;
+}
+
+static double in_mib(int64_t bytes) { return (double)bytes / (double)(1 << 20); }
+
+static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed, int64_t available) {
+    const dt_memory_domain *domain = &session->domains[d];
+    int64_t replica_bytes = dt_artifact_memory(session->artifact).replica;
+    int64_t gathered_bytes = dt_artifact_gathered_memory(session->artifact).replica; /* more for each of all replicas */
+    const dt_executor_memory *memory = &session->executors[d].memory;
+    int64_t replicas = session->options.replicas;
+    bool shared = session->spec.kind->shares_memory;
+    const char *bound = "";
+    char copy[80] = "";
+    if (shared) dt_host_memory_find_free("", &bound);
+    if (dt_session_caller_bytes(session, d) > 0)
+        snprintf(copy, sizeof copy, "; %.1f MiB for the copy that checkpoints are written from", in_mib(dt_session_caller_bytes(session, d)));
+    dt_status *status =
+        dt_error(DT_RESOURCE_EXHAUSTED,
+                 "the plan needs %.1f MiB of %s%s memory (%.1f MiB for the weights and what else is stored once, %.1f MiB for each of "
+                 "%d executor%s, and %.1f MiB for each of its replicas; %" PRId64 " replica%s in all%s), and %.1f MiB are free%s; use "
+                 "fewer replicas, a smaller --global-batch%s, or compile for fewer rows",
+                 in_mib(needed), shared ? "the machine" : domain->device->name, "'s", in_mib(domain->bytes),
+                 in_mib(memory->microbatch_space.start + memory->slot_bytes * memory->slots), domain->n_executors, dt_plural(domain->n_executors),
+                 in_mib(replica_bytes) + in_mib(gathered_bytes) * (double)replicas, replicas, dt_plural(replicas), copy, in_mib(available), bound,
+                 shared ? ", fewer cores" : "");
+    return dt_artifact_suggest(status, session->artifact, "--batch", "N");
+}
+
+/* Before anything is allocated: does the plan fit? */
+dt_status *dt_session_check_memory(const dt_session *session) {
+    for (int d = 0; d < session->n_domains; d++) {
+        int64_t needed = dt_session_domain_bytes(session, d), available = dt_device_free_bytes(session->domains[d].device);
+        if (needed > available) return does_not_fit(session, d, needed, available);
+    }
+    int64_t host_bytes = session->spec.kind->is_gpu ? session->options.host_bytes : 0, available = host_bytes > 0 ? dt_host_memory_free_bytes() : 0;
+    if (host_bytes <= available) return NULL;
+    return dt_error(DT_RESOURCE_EXHAUSTED,
+                    "the copy of all variables that checkpoints are written from needs %.1f MiB of the machine's memory, and %.1f MiB are free",
+                    in_mib(host_bytes), in_mib(available));
+}
+
+/* ---- asking ---- */
+
+int64_t dt_session_memory_bytes(const dt_session *session) {
+    int64_t bytes = session->rows != NULL ? dt_session_memory_bytes(dt_row_tables_session(session->rows)) : 0;
+    for (int d = 0; d < session->n_domains; d++) bytes = sum_of(bytes, dt_session_domain_bytes(session, d));
+    return bytes;
+}
+
+static int64_t variable_bytes(const dt_session *session, int d, int v) {
+    const dt_memory_domain *domain = &session->domains[d];
+    bool has = dt_session_has_variable(session, v) && dt_memory_domain_has_variable(domain, v);
+    return has ? dt_memory_share(&session->artifact->variables[v], domain->share, domain->n_shares).n_bytes : 0;
+}
+
+int64_t dt_session_variable_bytes(const dt_session *session, int variable) {
+    int64_t bytes = 0;
+    for (int d = 0; d < session->n_domains; d++) bytes += variable_bytes(session, d, variable);
+    return bytes;
+}
+
+dt_session_device_bytes dt_session_bytes_of_device(const dt_session *session, int device) {
+    dt_session_device_bytes bytes = {0};
+    if (device == 0 && session->rows != NULL) bytes.all = dt_session_memory_bytes(dt_row_tables_session(session->rows));
+    for (int d = 0; d < session->n_domains; d++) { /* domain d is the first one that executor d is in */
+        if (dt_session_device_of_executor(session, d) != device) continue;
+        bytes.all = sum_of(bytes.all, once_bytes(session, d));
+        for (int v = 0; v < session->artifact->n_variables; v++) {
+            bool is_slot = session->artifact->variables[v].kind == DT_VARIABLE_SLOT;
+            *(is_slot ? &bytes.slots : &bytes.weights) += variable_bytes(session, d, v);
+        }
+    }
+    for (int e = 0; e < session->n_executors; e++)
+        if (dt_session_device_of_executor(session, e) == device) bytes.all = sum_of(bytes.all, executor_bytes(&session->executors[e]));
+    return bytes;
+}
+
+/* "cuda:1, cuda:2 and cuda:3" */
+static void print_computing(const dt_session *session, dt_text *text) {
+    int n = dt_session_n_devices(session);
+    for (int d = 1; d < n; d++) dt_text_format(text, "%s%s", d == 1 ? "" : d == n - 1 ? " and " : ", ", dt_session_device_name(session, d));
+}
+
+void dt_session_print_placement(const dt_session *session, dt_text *text) {
+    int n = dt_session_n_devices(session);
+    if (!session->options.central) return;
+    if (n == 1) {
+        dt_text_format(text, "central storage: there is one device, %s, which has the variables and computes too\n",
+                       dt_session_device_name(session, 0));
+    } else {
+        bool shared = session->spec.kind->shares_memory;
+        dt_text_format(text, "central storage: %s has the variables and updates them; ", dt_session_device_name(session, 0));
+        print_computing(session, text);
+        dt_text_format(text, " compute%s%s\n", n == 2 ? "s" : "",
+                       !shared  ? ""
+                       : n == 2 ? ", and reads them where they are"
+                                : ", and read them where they are");
+    }
+    for (int d = 0; d < n; d++) {
+        dt_session_device_bytes bytes = dt_session_bytes_of_device(session, d);
+        dt_text_format(text, "memory of %s: %.3f MiB, of which %.3f MiB variables, %.3f MiB optimizer's states\n", dt_session_device_name(session, d),
+                       in_mib(bytes.all), in_mib(bytes.weights), in_mib(bytes.slots));
+    }
+}
