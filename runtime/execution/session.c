@@ -506,7 +506,7 @@ static dt_status *finish(dt_session *session) {
 static dt_status *initialize_elsewhere(dt_session *session) {
     dt_session_options options = session->options;
     dt_session *whole;
-    options.forward_only = false;
+    options.forward_only = options.central = false;
     options.devices = session->spec.kind->name; /* any of them gives the same bits */
     options.replicas = 1;
     DT_TRY(dt_session_create(session->kernels, &options, &whole));

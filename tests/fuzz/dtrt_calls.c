@@ -25,7 +25,7 @@ static dtrt_session *sessions[N_SLOTS];
 static dtrt_pipeline *pipelines[N_SLOTS];
 static dtrt_processes *processes_of[N_SLOTS]; /* of sessions; NULL: they have none */
 static int session_of[N_SLOTS];               /* of pipelines */
-static dtrt_session_options more;             /* of sessions to be created: processes, shard_optimizer, fast_sums */
+static dtrt_session_options more;             /* of sessions to be created: processes, placement, shard_optimizer, fast_sums */
 static char *saved;                           /* the checkpoint that was written last; or NULL */
 static volatile uint8_t sink;
 
@@ -247,8 +247,11 @@ static void use_processes(dtrt_processes *used) {
 /* What the sessions that are created next have. */
 static void choose_more(void) {
     more.processes = processes[pick(N_SLOTS)];
+    static const char *const placements[] = {NULL, "central", "elsewhere"};
     more.shard_optimizer = pick(2) == 1;
-    more.fast_sums = pick(2) == 1;
+    uint64_t number = pick(6);
+    more.fast_sums = number % 2 == 1;
+    more.placement = placements[number / 2];
 }
 
 /* ---- sessions ---- */
@@ -289,6 +292,7 @@ static void create_session(void) {
                                         .measure_kernels = pick(4) == 3,
                                         .timeline_steps = PICK(numbers),
                                         .processes = more.processes,
+                                        .placement = more.placement,
                                         .shard_optimizer = more.shard_optimizer,
                                         .fast_sums = more.fast_sums};
     dtrt_session_options *options = script_struct(&whole, sizeof whole);

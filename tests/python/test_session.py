@@ -32,6 +32,17 @@ def test_epochs_one_by_one_have_the_bits_of_one_training(program, data):
     assert all(np.array_equal(once[path], twice[path]) for path in once)
 
 
+def test_central_storage_has_the_bits_of_mirrored_devices(program, data):
+    mirrored, central = (program.session(devices="cpu:3x1", data=data, replicas=4, placement=placement) for placement in ("mirrored", "central"))
+    for session in (mirrored, central):
+        session.train(epochs=2).run()
+    assert all(np.array_equal(mirrored[path], central[path]) for path in mirrored)
+    with pytest.raises(ValueError, match='placement "elsewhere": there are "mirrored" and "central"'):
+        program.session(placement="elsewhere")
+    with pytest.raises(ValueError, match="2 devices, beside the central one, for 1 replica"):
+        program.session(devices="cpu:3x1", placement="central")
+
+
 def test_arrays_train_as_the_programs_data_does(program, data):
     x, y = examples()
     batches = [(x[i:i + 16], y[i:i + 16]) for i in range(0, N_EXAMPLES, 16)]

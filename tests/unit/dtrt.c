@@ -369,6 +369,8 @@ static void each_wrong_use_is_an_error(void **state) {
     assert_fails(dtrt_session_create(net, &options, &none), DT_INVALID_ARGUMENT, "evenly");
     options = (dtrt_session_options){.size = sizeof options, .devices = "cpu:1x1", .threads = 2};
     assert_fails(dtrt_session_create(net, &options, &none), DT_INVALID_ARGUMENT, "threads");
+    options = (dtrt_session_options){.size = sizeof options, .placement = "elsewhere"};
+    assert_fails(dtrt_session_create(net, &options, &none), DT_INVALID_ARGUMENT, "there are \"mirrored\" and \"central\"");
 
     assert_fails(dtrt_step(NULL, net_train, right, 0), DT_INVALID_ARGUMENT, "session is NULL");
     assert_fails(dtrt_step(session, 3, right, 0), DT_OUT_OF_RANGE, "no step 3");
