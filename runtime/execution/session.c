@@ -380,7 +380,7 @@ static dt_status *add_recorders(dt_session *session) {
 static dt_status *compare_devices(const dt_session *session) {
     const dt_device **devices = DT_NEW_ARRAY(session->arena, const dt_device *, session->n_executors);
     for (int e = 0; e < session->n_executors; e++) devices[e] = session->executors[e].device;
-    return dt_devices_agree(session->options.processes, devices, session->n_executors);
+    return dt_devices_agree(session->options.processes, devices, session->n_executors, session->n_idle);
 }
 
 /* ---- creating: all of it ---- */
@@ -835,7 +835,7 @@ dt_status *dt_session_peak(dt_session *session, dt_peak *peak) {
 }
 
 void dt_session_print_libraries(const dt_session *session, bool each, dt_text *text) {
-    if (session->spec.kind->print_libraries != NULL) session->spec.kind->print_libraries(session->executors[0].device, each, text);
+    if (session->spec.kind->print_libraries != NULL) session->spec.kind->print_libraries(session->executors[session->n_idle].device, each, text);
 }
 
 /* Who adds up what is left to somebody. */

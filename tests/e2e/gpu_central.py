@@ -13,6 +13,21 @@ BATCH, REPLICAS = 8, 4  # three steps an epoch, the last of 4 rows: two replicas
 # As little as leaves every kind of kernel: they are emulated.
 SMALL = {name: re.sub(r"shuffle\(60000\)", "take(20) | shuffle(20)", text).replace("batch(32)", "batch(2)").replace("batch(64)", "batch(2)")
          for name, text in PROGRAMS.items()}
+PRODUCTS = """
+use nn, optimizers
+
+data train_set = npy("a.npy", "b.npy") | take(20) | shuffle(20) | batch(2)
+
+model Net(a: f32[B, 6]) -> f32[B] {
+    return dense(dense(dense(a, units: 256), units: 128, activation: relu), units: 1)[:, 0]
+}
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    loss = square(Net(a) - b[:, 0])
+    minimize(loss, adam())
+    report loss: mean(loss)
+}
+"""
 SMALL = {name: text.replace("f32(image)", "f32(image[:, 8:20, 8:20])") for name, text in SMALL.items()}
 SMALL["perceptron"] = SMALL["perceptron"].replace("units: 128", "units: 8")
 SMALL["cnn"] = SMALL["cnn"].replace("filters: 8", "filters: 3").replace("filters: 12", "filters: 4")
@@ -34,6 +49,16 @@ def leaves_what_one_gpu_leaves(name, *layouts):
         check((left_by(FOLDER / folder), said(run.events)) == wanted, f"{name} on {devices}, order {seed}: other bytes than one GPU leaves")
     print(f"{name}: {', '.join(layouts)} leave the bytes of one GPU", flush=True)
     return artifact, run
+
+
+def libraries_are_called_where_something_is_computed():
+    """The central GPU calls none, and is no other GPU for that."""
+    artifact = Artifact(PRODUCTS, "products", "--batch", "64")
+    for folder, devices, *flags in (("products-one", "cuda:0"), ("products", "cuda:0,1,2", *CENTRAL)):
+        run = train(artifact, folder, devices, *flags, count=3)
+        check(any("cuBLASLt" in e["message"] and " 0 calls" not in e["message"] for e in run.all("library")), run.events)
+    check(left_by(FOLDER / "products") == left_by(FOLDER / "products-one"), "with libraries: other bytes than one GPU leaves")
+    train(artifact, "products", "cuda:1", "--resume", "--max-steps", 99, count=3)
 
 
 def slots_are_on_the_first_alone(run):
@@ -63,6 +88,7 @@ def those_that_do_not_wait_show(artifact, name):
 leaves_what_one_gpu_leaves("perceptron", "cuda:0,1,2")
 cnn, run = leaves_what_one_gpu_leaves("cnn", "cuda:0,1", "cuda:3,1,0,2", "cuda:1,0", "cuda:0,1,2")
 slots_are_on_the_first_alone(run)
+libraries_are_called_where_something_is_computed()
 leaves_what_one_gpu_leaves("resnet", "cuda:0,1,2", "cuda:2,0")
 goes_on(cnn, "cnn")
 those_that_do_not_wait_show(cnn, "cnn")

@@ -22,7 +22,7 @@ static const dt_device_kind kind = {.print_identity = print_identity};
 static void check(const char *its, const char *others, const char *wanted) {
     speaker a = {{.kind = &kind, .name = "a"}, its}, b = {{.kind = &kind, .name = "b"}, others};
     const dt_device *devices[] = {&a.device, &a.device, &b.device};
-    dt_status *status = dt_devices_agree(NULL, devices, 3);
+    dt_status *status = dt_devices_agree(NULL, devices, 3, 0);
     if (wanted == NULL) assert_null(status);
     if (wanted != NULL && strstr(dt_status_message(status), wanted) == NULL) fail_msg("%s", dt_status_message(status));
     dt_status_free(status);
@@ -58,14 +58,25 @@ static void a_kind_that_says_nothing_agrees(void **state) {
     (void)state;
     static const dt_device_kind silent = {.name = "silent"};
     const dt_device device = {.kind = &silent}, *devices[] = {&device};
-    assert_null(dt_devices_agree(NULL, devices, 1));
+    assert_null(dt_devices_agree(NULL, devices, 1, 0));
+}
+
+/* It calls no library; but it is to be the same GPU. */
+static void an_idle_device_is_of_the_same_kind(void **state) {
+    (void)state;
+    speaker idle = {{.kind = &kind, .name = "idle"}, "sm_90\n"}, b = {{.kind = &kind, .name = "b"}, "sm_90\nlibrary 1\n"};
+    const dt_device *devices[] = {&idle.device, &b.device, &b.device};
+    assert_null(dt_devices_agree(NULL, devices, 3, 1));
+    idle.identity = "sm_80\n";
+    dt_status *status = dt_devices_agree(NULL, devices, 3, 1);
+    assert_non_null(strstr(dt_status_message(status), "idle has sm_80, b has sm_90"));
+    dt_status_free(status);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_thing_that_differs_is_said),
-        cmocka_unit_test(spaces_make_no_difference),
-        cmocka_unit_test(what_is_not_shown_differs_too),
+        cmocka_unit_test(the_first_thing_that_differs_is_said), cmocka_unit_test(spaces_make_no_difference),
+        cmocka_unit_test(what_is_not_shown_differs_too),        cmocka_unit_test(an_idle_device_is_of_the_same_kind),
         cmocka_unit_test(a_kind_that_says_nothing_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
