@@ -20,16 +20,12 @@ static dt_status *check_operands(const dt_op *op, dt_value *const *operands, int
                         dt_plural(op->n_operands), n_operands == 1 ? "is" : "are", n_operands);
     for (int i = 0; i < n_operands; i++) {
         const dt_operand_row *row = operand_row(op, i);
-        if (!dt_type_word_holds(row->type, operands[i]->dtype))
-            return dt_error(DT_INVALID_ARGUMENT, "%s: %s must be %s, it is %s", op->name, row->name,
-                            strcmp(row->type, "index") == 0 ? "integer" : row->type, dt_dtype_name(operands[i]->dtype));
-        if (strcmp(row->type, "index") == 0) continue;
-        for (int j = 0; j < i; j++) {
-            const dt_operand_row *other = operand_row(op, j);
-            if (strcmp(other->type, row->type) == 0 && operands[j]->dtype != operands[i]->dtype)
-                return dt_error(DT_INVALID_ARGUMENT, "%s: %s is %s and %s is %s", op->name, other->name, dt_dtype_name(operands[j]->dtype), row->name,
-                                dt_dtype_name(operands[i]->dtype));
-        }
+        if (!(row->dtypes >> operands[i]->dtype & 1))
+            return dt_error(DT_INVALID_ARGUMENT, "%s: %s must be %s, it is %s", op->name, row->name, row->like < 0 ? "integer" : row->type,
+                            dt_dtype_name(operands[i]->dtype));
+        if (row->like >= 0 && operands[row->like]->dtype != operands[i]->dtype)
+            return dt_error(DT_INVALID_ARGUMENT, "%s: %s is %s and %s is %s", op->name, operand_row(op, row->like)->name,
+                            dt_dtype_name(operands[row->like]->dtype), row->name, dt_dtype_name(operands[i]->dtype));
     }
     return NULL;
 }
@@ -63,8 +59,20 @@ static void insert(dt_function *function, dt_value *value, dt_value *before) {
     *(before != NULL ? &before->previous : &function->last) = value;
 }
 
+static dt_value *take_room(dt_module *module) {
+    enum {
+        AT_ONCE = 64
+    };
+    if (module->n_room == 0) {
+        module->room = DT_NEW_ARRAY(module->arena, dt_value, AT_ONCE);
+        module->n_room = AT_ONCE;
+    }
+    module->n_room--;
+    return module->room++;
+}
+
 static dt_value *new_value(dt_function *function, const dt_op *op, dt_dtype dtype, dt_shape shape, int n_locations, const dt_location *locations) {
-    dt_value *value = DT_NEW(function->module->arena, dt_value);
+    dt_value *value = take_room(function->module);
     value->op = op;
     value->dtype = dtype;
     value->shape = shape;

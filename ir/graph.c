@@ -1,8 +1,6 @@
 /* graph: see graph.h. Functions are doubly linked lists of values; uses are found by walking the list, since graphs are small and change seldom. */
 #include "ir/graph.h"
 
-#include "base/text.h"
-
 #include <assert.h>
 #include <string.h>
 
@@ -30,35 +28,14 @@ dt_function *dt_module_find_function(const dt_module *module, const char *name) 
     return NULL;
 }
 
-/* Where the variable of that path is in by_path, or would be. */
-static int *place_of(const dt_module *module, const char *path) {
-    for (uint64_t at = dt_hash_bytes(path, strlen(path), 0);; at++) {
-        int *place = &module->by_path[at & (module->n_by_path - 1)];
-        if (*place < 0 || strcmp(module->variables.items[*place].path, path) == 0) return place;
-    }
-}
-
-static void index_variable(dt_module *module, int i) {
-    int *place = place_of(module, module->variables.items[i].path);
-    if (*place < 0) *place = i; /* the first of two, which verify refuses */
-}
-
 void dt_module_add_variable(dt_module *module, dt_variable variable) {
     dt_list_push(module->arena, &module->variables, variable);
-    int n = (int)module->variables.n;
-    if ((size_t)n * 2 <= module->n_by_path) {
-        index_variable(module, n - 1);
-        return;
-    }
-    module->n_by_path = module->n_by_path > 0 ? 2 * module->n_by_path : 64;
-    module->by_path = DT_NEW_ARRAY(module->arena, int, module->n_by_path);
-    memset(module->by_path, 0xFF, module->n_by_path * sizeof *module->by_path);
-    for (int i = 0; i < n; i++) index_variable(module, i);
+    dt_names_add(module->arena, &module->by_path, variable.path, (int)module->variables.n - 1); /* the first of two, which verify refuses */
 }
 
 dt_variable *dt_module_find_variable(const dt_module *module, const char *path) {
-    const int *place = module->n_by_path > 0 ? place_of(module, path) : NULL;
-    return place != NULL && *place >= 0 ? &module->variables.items[*place] : NULL;
+    int i = dt_names_find(&module->by_path, path);
+    return i >= 0 ? &module->variables.items[i] : NULL;
 }
 
 /* ---- what a value says of itself ---- */

@@ -7,6 +7,7 @@
 #define DT_IR_GRAPH_H
 
 #include "abi/manifest.h"
+#include "base/names.h"
 #include "ir/loops.h"
 #include "ir/op.h"
 
@@ -163,8 +164,9 @@ struct dt_module {
     DT_LIST(dt_row_form) row_forms; /* those of a step side by side; none before the pass `rows` */
     dt_function *row_init;          /* the initialiser without the tables that have row forms, and their slots; NULL: there are none */
     int64_t capacity;               /* rows for each replica that memory is planned for; 0 until known */
-    int *by_path;                   /* [n_by_path], a power of two: a hash table of positions in variables; -1: nothing there */
-    size_t n_by_path;
+    dt_names by_path;               /* positions in variables */
+    dt_value *room;                 /* [n_room] for the next values: side by side, for passes walk all of a function again and again */
+    size_t n_room;
 };
 
 dt_module *dt_module_create(dt_arena *arena, const char *name);

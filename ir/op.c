@@ -4,6 +4,7 @@
  * table is then constant and no caller has to think of memory or threads. A mistake in a row is found by the first test that looks at any row. */
 #include "ir/op.h"
 
+#include "base/text.h"
 #include "ir/loops.h"
 #include "ir/ops.h"
 
@@ -16,7 +17,6 @@
 enum {
     SIGNATURE_BYTES = 256,
     MOST_OPERANDS = 8,
-    MOST_ATTRIBUTES = 12,
     MOST_DEFAULT_INTS = 6
 };
 
@@ -66,9 +66,16 @@ static dt_op rows[] = {
 static struct storage {
     char text[SIGNATURE_BYTES]; /* the signature; names are ended in place */
     dt_operand_row operands[MOST_OPERANDS];
-    dt_attribute_row attributes[MOST_ATTRIBUTES];
-    int64_t ints[MOST_ATTRIBUTES][MOST_DEFAULT_INTS];
+    dt_attribute_row attributes[DT_MOST_ATTRIBUTES];
+    int64_t ints[DT_MOST_ATTRIBUTES][MOST_DEFAULT_INTS];
 } storages[N_OPS];
+
+/* A hash table of the rows. */
+enum {
+    N_PLACES = 512
+};
+_Static_assert(2 * N_OPS <= N_PLACES, "the table is too full");
+static const dt_op *by_name[N_PLACES];
 
 /* What the rows of a class mean that name no function of their own. */
 static const struct {
@@ -170,13 +177,13 @@ static void parse_signature(dt_op *op, struct storage *storage, const char *sign
     while (*at != '\0' && *at != ';' && *at != '-') {
         assert(op->n_operands < MOST_OPERANDS && !op->variadic);
         take_declaration(&at, &name, &word);
-        storage->operands[op->n_operands++] = (dt_operand_row){name, word};
+        storage->operands[op->n_operands++] = (dt_operand_row){.name = name, .type = word};
         op->variadic = take(&at, "...");
         take(&at, ",");
     }
     if (take(&at, ";")) {
         while (*at != '\0' && *at != '-') {
-            assert(op->n_attributes < MOST_ATTRIBUTES);
+            assert(op->n_attributes < DT_MOST_ATTRIBUTES);
             take_declaration(&at, &name, &word);
             dt_attribute_row *row = &storage->attributes[op->n_attributes];
             *row = (dt_attribute_row){.name = name, .kind = attribute_kind(word)};
@@ -192,9 +199,35 @@ static void parse_signature(dt_op *op, struct storage *storage, const char *sign
     assert(*at == '\0' && "ops.def: a signature goes on after its end");
 }
 
+/* What the words of a signature mean. */
+static void read_words(dt_op *op, dt_operand_row *operands) {
+    for (int i = op->n_operands - 1; i >= 0; i--) {
+        for (int d = 0; d < DT_N_DTYPES; d++) operands[i].dtypes |= (uint32_t)dt_type_word_holds(operands[i].type, (dt_dtype)d) << d;
+        operands[i].like = 0;
+        while (strcmp(operands[operands[i].like].type, operands[i].type) != 0) operands[i].like++;
+        if (strcmp(operands[i].type, "index") == 0) operands[i].like = -1;
+    }
+    op->result_dtype = dt_dtype_from_name(op->result_type);
+    op->result_operand = op->result_attribute = -1;
+    if (op->result_dtype != DT_N_DTYPES) return;
+    for (int i = op->n_operands - 1; i >= 0; i--)
+        if (op->result_type[0] == '\0' || strcmp(operands[i].name, op->result_type) == 0) op->result_operand = i;
+    if (op->result_operand < 0) op->result_attribute = dt_op_attribute_index(op, op->result_type);
+}
+
+/* Where the op is in by_name, or would be. */
+static const dt_op **place_of(const char *name) {
+    for (uint64_t at = dt_hash_bytes(name, strlen(name), DT_HASH_SEED);; at++) {
+        const dt_op **place = &by_name[at % N_PLACES];
+        if (*place == NULL || strcmp((*place)->name, name) == 0) return place;
+    }
+}
+
 static void parse_rows(void) {
     for (size_t i = 0; i < N_OPS; i++) {
         parse_signature(&rows[i], &storages[i], signatures[i]);
+        read_words(&rows[i], storages[i].operands);
+        *place_of(rows[i].name) = &rows[i];
         if (rows[i].infer == NULL) rows[i].infer = class_functions[rows[i].class].infer;
         if (rows[i].loops == NULL) rows[i].loops = class_functions[rows[i].class].loops;
     }
@@ -207,9 +240,8 @@ const dt_op *dt_op_at(size_t i) {
 }
 
 const dt_op *dt_op_find(const char *name) {
-    for (size_t i = 0; i < dt_n_ops; i++)
-        if (strcmp(dt_op_at(i)->name, name) == 0) return dt_op_at(i);
-    return NULL;
+    dt_op_at(0); /* the table is filled in */
+    return *place_of(name);
 }
 
 bool dt_type_word_holds(const char *word, dt_dtype dtype) {
@@ -234,20 +266,15 @@ const dt_attribute *dt_op_attribute(const dt_op *op, const dt_attribute *attribu
 }
 
 dt_dtype dt_op_result_dtype(const dt_op *op, dt_value *const *operands, const dt_attribute *attributes) {
-    dt_dtype named = dt_dtype_from_name(op->result_type);
-    if (named != DT_N_DTYPES) return named;
-    if (op->result_type[0] == '\0') {
-        assert(op->n_operands > 0);
-        return operands[0]->dtype;
-    }
-    for (int i = 0; i < op->n_operands; i++)
-        if (strcmp(op->operands[i].name, op->result_type) == 0) return operands[i]->dtype;
-    return (dt_dtype)dt_op_attribute(op, attributes, op->result_type)->i;
+    if (op->result_dtype != DT_N_DTYPES) return op->result_dtype;
+    if (op->result_operand >= 0) return operands[op->result_operand]->dtype;
+    assert(op->result_attribute >= 0);
+    return (dt_dtype)attributes[op->result_attribute].i;
 }
 
 const dt_formula *dt_op_body(dt_arena *arena, const dt_value *value) {
     const dt_op *op = value->op;
-    const char *operands[MOST_OPERANDS], *attributes[MOST_ATTRIBUTES];
+    const char *operands[MOST_OPERANDS], *attributes[DT_MOST_ATTRIBUTES];
     for (int i = 0; i < op->n_operands; i++) operands[i] = op->operands[i].name;
     for (int i = 0; i < op->n_attributes; i++) attributes[i] = op->attributes[i].name;
     dt_formula *body;

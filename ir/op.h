@@ -46,6 +46,10 @@ typedef struct dt_attribute {
 static inline dt_attribute dt_number(double f) { return (dt_attribute){.f = f}; }
 static inline dt_attribute dt_number_of_int(int64_t i) { return (dt_attribute){.i = i, .f = (double)i}; }
 
+enum {
+    DT_MOST_ATTRIBUTES = 12 /* of an op */
+};
+
 typedef struct dt_attribute_row {
     const char *name;
     dt_attribute_kind kind;
@@ -57,6 +61,8 @@ typedef struct dt_operand_row {
     const char *name;
     const char *type; /* class word of the signature: float, integer, number, bool, any, index. Operands of the same word share one dtype, but
                          those of `index`. */
+    uint32_t dtypes;  /* that the word holds, a bit each */
+    int like;         /* the first operand of that word, itself perhaps; -1 of `index` */
 } dt_operand_row;
 
 /* Whether a word of a signature, or of a parameter's type in a program, means that dtype among others: a class, or the dtype itself. */
@@ -102,6 +108,8 @@ struct dt_op {
     int n_operands;
     bool variadic;
     const char *result_type; /* "" same dtype as the first operand of that word; or a dtype name; or "to": the attribute of that name */
+    dt_dtype result_dtype;   /* that it names, or DT_N_DTYPES: then that of an operand, or of an attribute; -1: of none */
+    int result_operand, result_attribute;
     const dt_attribute_row *attributes;
     int n_attributes;
     const char *formula;  /* MAP, RANDOM, SOURCE: scalar expression; REDUCE, WINDOW: combiner word; else "" */

@@ -169,16 +169,12 @@ const dt_builtin dt_builtins_general[] = {
 
 static const dt_builtin *const tables[] = {dt_builtins_general, dt_builtins_tensor, dt_builtins_einsum, dt_builtins_training};
 
-const dt_builtin *dt_find_builtin(const char *name) {
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-        for (const dt_builtin *b = tables[t]; b->name != NULL; b++)
-            if (strcmp(b->name, name) == 0) return b;
+const dt_builtin *dt_builtin_at(size_t i) {
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
+        size_t n = 0;
+        while (tables[t][n].name != NULL && n < i) n++;
+        if (tables[t][n].name != NULL) return &tables[t][n];
+        i -= n;
+    }
     return NULL;
-}
-
-size_t dt_list_builtins(const char **names, size_t capacity) {
-    size_t n = 0;
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-        for (const dt_builtin *b = tables[t]; b->name != NULL && n < capacity; b++) names[n++] = b->name;
-    return n;
 }

@@ -177,9 +177,10 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
     for (size_t i = 0; i < file->syntax->declarations.n; i++) {
         const dt_declaration *d = file->syntax->declarations.items[i];
         file->tops[i].declaration = d;
-        for (size_t k = 0; k < i; k++) {
-            const dt_declaration *other = file->syntax->declarations.items[k];
-            if (strcmp(other->name, d->name) != 0) continue;
+        int first = dt_names_find(&file->by_name, d->name);
+        dt_names_add(e->arena, &file->by_name, d->name, (int)i);
+        if (first >= 0) {
+            const dt_declaration *other = file->syntax->declarations.items[first];
             dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, d->span, "%s is declared twice", d->name);
             dt_diagnostic_note(error, "the first time in line %d", other->span.line);
             dt_diagnostic_help(error, "a file is one name space: rename one of them");
@@ -326,9 +327,8 @@ static dt_object top_object(dt_elaborator *e, dt_file *file, dt_top *top) {
 }
 
 static dt_top *find_top_of(dt_file *file, const char *name) {
-    for (size_t i = 0; i < file->syntax->declarations.n; i++)
-        if (strcmp(file->tops[i].declaration->name, name) == 0) return &file->tops[i];
-    return NULL;
+    int i = dt_names_find(&file->by_name, name);
+    return i >= 0 ? &file->tops[i] : NULL;
 }
 
 bool dt_find_in_file(dt_elaborator *e, dt_file *file, const char *name, dt_object *object) {
@@ -350,14 +350,22 @@ static bool find_in_library(dt_elaborator *e, const dt_file *file, const char *n
     if (e->core != NULL && dt_find_in_file(e, e->core, name, object)) return true;
     for (size_t i = 0; e->core != NULL && i < e->core->uses.n; i++)
         if (dt_find_in_file(e, e->core->uses.items[i], name, object)) return true;
-    const dt_builtin *builtin = dt_find_builtin(name);
-    const dt_op *op = dt_op_find(name);
-    if (op != NULL && op->class != DT_CLASS_MAP) op = NULL;
-    if (builtin == NULL && op == NULL) return false;
-    dt_callee *callee = DT_NEW(e->arena, dt_callee);
-    *callee = (dt_callee){.name = name, .kind = DT_DECLARATION_FN, .builtin = builtin, .op = builtin == NULL ? op : NULL};
-    *object = (dt_object){.kind = DT_OBJECT_FUNCTION, .callee = callee};
-    return true;
+    int i = dt_names_find(&e->without_text_by_name, name);
+    if (i >= 0) *object = (dt_object){.kind = DT_OBJECT_FUNCTION, .callee = e->without_text.items[i]};
+    return i >= 0;
+}
+
+static void add_without_text(dt_elaborator *e, dt_callee callee) {
+    callee.kind = DT_DECLARATION_FN;
+    dt_names_add(e->arena, &e->without_text_by_name, callee.name, (int)e->without_text.n);
+    dt_list_push(e->arena, &e->without_text, dt_arena_copy(e->arena, &callee, sizeof callee));
+}
+
+/* Functions of C, and elementwise ops of other names. */
+static void list_without_text(dt_elaborator *e) {
+    for (size_t i = 0; dt_builtin_at(i) != NULL; i++) add_without_text(e, (dt_callee){.name = dt_builtin_at(i)->name, .builtin = dt_builtin_at(i)});
+    for (size_t i = 0; i < dt_n_ops; i++)
+        if (dt_op_at(i)->class == DT_CLASS_MAP) add_without_text(e, (dt_callee){.name = dt_op_at(i)->name, .op = dt_op_at(i)});
 }
 
 bool dt_find_top(dt_elaborator *e, dt_file *file, const char *name, dt_object *object) {
@@ -397,11 +405,7 @@ void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *na
     for (size_t i = 0; e->core != NULL && i < e->core->uses.n; i++) list_file_names(e, e->core->uses.items[i], &names);
     for (size_t i = 0; i < sizeof ambient / sizeof *ambient; i++) dt_list_push(e->arena, &names, ambient[i]);
     for (int d = 0; d < DT_N_DTYPES; d++) dt_list_push(e->arena, &names, dt_dtype_name((dt_dtype)d));
-    for (size_t i = 0; i < dt_n_ops; i++)
-        if (dt_op_at(i)->class == DT_CLASS_MAP) dt_list_push(e->arena, &names, dt_op_at(i)->name);
-    const char *builtins[256];
-    size_t n_builtins = dt_list_builtins(builtins, 256);
-    for (size_t i = 0; i < n_builtins; i++) dt_list_push(e->arena, &names, builtins[i]);
+    for (size_t i = 0; i < e->without_text.n; i++) dt_list_push(e->arena, &names, e->without_text.items[i]->name);
     for (size_t i = 0; i < dt_n_library_modules; i++) { /* it may be there, in a module that is not used */
         const char *text = dt_library_modules[i].text;
         const char *heads[] = {"fn ", "layer ", "optimizer "};
@@ -614,6 +618,7 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
     e.between_layers = DT_F32;
     e.module = dt_module_create(arena, program_name(arena, path));
     e.folder = folder_of_modules(arena, path, options);
+    list_without_text(&e);
     const char *name = dt_arena_string(arena, path);
     const char *text = dt_arena_string(arena, source);
     add_source(&e, name, text);

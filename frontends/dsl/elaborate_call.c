@@ -482,12 +482,12 @@ static dt_object evaluate_argument(dt_elaborator *e, const dt_object *callee, co
 }
 
 static dt_actuals evaluate_arguments(dt_elaborator *e, const dt_object *callee, const dt_expression *call) {
-    dt_actuals actuals = {0};
-    for (size_t i = 0; i < call->arguments.n; i++) {
+    size_t n = call->arguments.n;
+    dt_actuals actuals = {.n = n, .capacity = n, .items = DT_NEW_ARRAY(e->arena, dt_actual, n)};
+    for (size_t i = 0; i < n; i++) {
         const dt_argument *argument = &call->arguments.items[i];
-        dt_actual actual = {.name = argument->name, .span = argument->span, .written = argument->value};
-        actual.object = evaluate_argument(e, callee, argument, i);
-        dt_list_push(e->arena, &actuals, actual);
+        actuals.items[i] = (dt_actual){.name = argument->name, .span = argument->span, .written = argument->value};
+        actuals.items[i].object = evaluate_argument(e, callee, argument, i);
     }
     return actuals;
 }

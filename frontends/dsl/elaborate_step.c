@@ -122,9 +122,9 @@ static void check_frozen(dt_elaborator *e) {
 
 /* Does it give anything, or change anything? Where there are other mistakes, they say why not. */
 static void check_purpose(dt_elaborator *e, const dt_declaration *d, const dt_function *function) {
-    bool has_effect = false;
-    for (const dt_value *value = function->first; value != NULL; value = value->next) has_effect |= dt_value_writes(value);
-    if (has_effect || function->results.n > 0 || dt_is_tainted(e)) return;
+    if (function->results.n > 0 || dt_is_tainted(e)) return;
+    for (const dt_value *value = function->first; value != NULL; value = value->next)
+        if (dt_value_writes(value)) return;
     dt_diagnostic *error = dt_elaborator_error(e, d->span, "step %s does nothing: it trains, reports and returns nothing", d->name);
     dt_diagnostic_help(error, "say what it is to give: return y: …");
 }

@@ -60,9 +60,11 @@ dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands,
         dt_diagnostic_help(error, "compute it inside a step or a model");
         return dt_poison();
     }
-    dt_value **mixed = dt_arena_copy(e->arena, operands, (size_t)n_operands * sizeof *mixed);
-    if (!dt_mix(e, op, mixed, n_operands)) return dt_poison();
-    operands = mixed;
+    if (dt_is_mixed(e)) {
+        dt_value **mixed = dt_arena_copy(e->arena, operands, (size_t)n_operands * sizeof *mixed);
+        if (!dt_mix(e, op, mixed, n_operands)) return dt_poison();
+        operands = mixed;
+    }
     dt_function *function = e->function;
     if (dt_is_in_report(e)) {
         dt_value **own = dt_arena_copy(e->arena, operands, (size_t)n_operands * sizeof *own);
@@ -70,7 +72,7 @@ dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands,
         if (function == NULL) return dt_poison();
         operands = own;
     }
-    dt_attribute *attributes = DT_NEW_ARRAY(e->arena, dt_attribute, op->n_attributes);
+    dt_attribute attributes[DT_MOST_ATTRIBUTES];
     for (int i = 0; i < op->n_attributes; i++) attributes[i] = op->attributes[i].standard;
     int precision = dt_op_attribute_index(op, "precision"); /* of steps alone: weights and data begin alike with any */
     if (precision >= 0 && operands[0]->dtype == DT_F32 && function->role == DT_ROLE_STEP) attributes[precision].s = dt_precision_name(e->precision);

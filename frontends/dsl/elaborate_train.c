@@ -418,9 +418,8 @@ void dt_declare_slot(dt_elaborator *e, const dt_statement *s) {
     const dt_update *update = e->frame->update;
     const char *path = update->path != NULL ? dt_arena_format(e->arena, "%s/%s/%s", update->optimizer->path, update->path, target->name)
                                             : dt_arena_format(e->arena, "%s/%s", update->optimizer->path, target->name);
-    int variable = -1;
-    for (size_t i = 0; i < e->module->variables.n; i++)
-        if (strcmp(e->module->variables.items[i].path, path) == 0) variable = (int)i;
+    const dt_variable *known = dt_module_find_variable(e->module, path);
+    int variable = known != NULL ? (int)(known - e->module->variables.items) : -1;
     if (variable < 0) {
         dt_object initial;
         dt_dtype dtype;

@@ -81,43 +81,44 @@ static const dt_expression *find_unbound(dt_elaborator *e, const dt_expression *
     return found == NULL && x->kind == DT_EXPRESSION_BINARY ? find_unbound(e, x->b) : found;
 }
 
-static bool fit_dim(dt_elaborator *e, const dt_expression *x, int64_t dim, const char **why) {
+/* *more, of this and what follows: what is known besides of a dimension that does not fit; NULL: it was reported. */
+static bool fit_dim(dt_elaborator *e, const dt_expression *x, int64_t dim, const char **more) {
     dt_object wanted;
     if (x->kind == DT_EXPRESSION_NAME && !find_dim_name(e, x->text, &wanted)) {
         e->frame->scope = dt_bind(e->arena, e->frame->scope, x->text, dt_object_dim(dim), x->span);
         return true;
     }
-    const dt_expression *unbound = find_unbound(e, x);
+    const dt_expression *unbound = x->kind != DT_EXPRESSION_NAME ? find_unbound(e, x) : NULL;
     if (unbound != NULL) {
         dt_diagnostic *error = dt_elaborator_error(e, unbound->span, "the shape variable %s is not bound yet", unbound->text);
         dt_diagnostic_help(error, "it must stand alone as a dimension once, here or in a parameter before: f32[B, %s]", unbound->text);
-        return *why = "", false;
+        return *more = NULL, false;
     }
     if (x->kind != DT_EXPRESSION_NAME) wanted = evaluate_dim(e, x);
-    if (dt_is_poison(wanted)) return *why = "", false;
+    if (dt_is_poison(wanted)) return *more = NULL, false;
     if (dt_object_equal(wanted, dt_object_dim(dim))) return true;
     const char *known = dt_object_describe(e->arena, wanted);
     bool says_more = x->kind == DT_EXPRESSION_NAME && strcmp(known, x->text) != 0;
-    if (says_more) *why = dt_arena_format(e->arena, "%s, where %s is %s", *why, x->text, known);
+    if (says_more) *more = dt_arena_format(e->arena, ", where %s is %s", x->text, known);
     return false;
 }
 
-static bool fit_run(dt_elaborator *e, const dt_type_syntax *type, const int64_t *dims, int n, const char **why) {
+static bool fit_run(dt_elaborator *e, const dt_type_syntax *type, const int64_t *dims, int n, const char **more) {
     dt_object *items = DT_NEW_ARRAY(e->arena, dt_object, n);
     for (int i = 0; i < n; i++) items[i] = dt_object_dim(dims[i]);
     dt_object run = dt_object_items(e->arena, DT_OBJECT_LIST, items, (size_t)n);
     dt_binding *binding = dt_find_binding(e->frame->scope, "...");
-    if (binding != NULL && dt_is_poison(binding->object)) return *why = "", false;
+    if (binding != NULL && dt_is_poison(binding->object)) return *more = NULL, false;
     if (binding != NULL && dt_object_equal(binding->object, run)) return true;
     if (binding != NULL) {
-        *why = dt_arena_format(e->arena, "%s, where ... is %s", *why, dt_object_describe(e->arena, binding->object));
+        *more = dt_arena_format(e->arena, ", where ... is %s", dt_object_describe(e->arena, binding->object));
         return false;
     }
     e->frame->scope = dt_bind(e->arena, e->frame->scope, "...", run, type->span);
     return true;
 }
 
-static bool fit_shape(dt_elaborator *e, const dt_type_syntax *type, dt_shape shape, const char **why) {
+static bool fit_shape(dt_elaborator *e, const dt_type_syntax *type, dt_shape shape, const char **more) {
     int n_dims = (int)type->dims.n, run = -1;
     for (int i = 0; i < n_dims; i++)
         if (type->dims.items[i]->kind == DT_EXPRESSION_ELLIPSIS) run = i;
@@ -125,9 +126,9 @@ static bool fit_shape(dt_elaborator *e, const dt_type_syntax *type, dt_shape sha
     if (run < 0 ? n_dims != shape.rank : n_run < 0) return false;
     for (int i = 0, d = 0; i < n_dims; i++) {
         if (i == run) {
-            if (!fit_run(e, type, shape.dims + d, n_run, why)) return false;
+            if (!fit_run(e, type, shape.dims + d, n_run, more)) return false;
             d += n_run;
-        } else if (!fit_dim(e, type->dims.items[i], shape.dims[d++], why)) {
+        } else if (!fit_dim(e, type->dims.items[i], shape.dims[d++], more)) {
             return false;
         }
     }
@@ -137,7 +138,7 @@ static bool fit_shape(dt_elaborator *e, const dt_type_syntax *type, dt_shape sha
 /* ---- all ---- */
 
 static bool fit_tensor(dt_elaborator *e, const dt_type_syntax *type, dt_object *object, const char **why) {
-    if (!known_tensor_word(type->word)) return unknown_type(e, type), *why = "", false;
+    if (!known_tensor_word(type->word)) return unknown_type(e, type);
     dt_object settled = dt_settle(e, *object);
     bool literal = dt_is_number(settled) || settled.kind == DT_OBJECT_BOOL;
     if (literal || (settled.kind == DT_OBJECT_TENSOR && settled.flexible)) { /* takes the type that is asked for */
@@ -147,22 +148,21 @@ static bool fit_tensor(dt_elaborator *e, const dt_type_syntax *type, dt_object *
         if (fits && literal) settled = dt_to_tensor(e, settled, standard);
         if (fits && !literal && standard != DT_N_DTYPES) settled = dt_emit_convert(e, settled.value, standard);
     }
-    if (dt_is_poison(settled)) return *why = "", false;
-    *why = dt_object_describe(e->arena, settled);
-    if (settled.kind != DT_OBJECT_TENSOR) return false;
-    if (!dt_type_word_holds(type->word, settled.value->dtype) && !dt_stands_for(e, settled.value->dtype, type->word)) return false;
-    if (!fit_shape(e, type, settled.value->shape, why)) return false;
-    *object = settled;
-    return true;
+    if (dt_is_poison(settled)) return false;
+    const char *more = "";
+    bool fits = settled.kind == DT_OBJECT_TENSOR;
+    fits = fits && (dt_type_word_holds(type->word, settled.value->dtype) || dt_stands_for(e, settled.value->dtype, type->word));
+    fits = fits && fit_shape(e, type, settled.value->shape, &more);
+    if (fits)
+        *object = settled;
+    else if (more != NULL)
+        *why = dt_arena_format(e->arena, "%s%s", dt_object_describe(e->arena, settled), more);
+    return fits;
 }
 
-bool dt_fit_type(dt_elaborator *e, const dt_type_syntax *type, dt_object *object, const char **why) {
-    *why = "";
-    if (dt_is_poison(*object)) return false;
-    if (dt_type_is_tensor(type)) return fit_tensor(e, type, object, why);
-    *object = dt_settle(e, *object);
+/* Where the type is no tensor's. *reported: that there is no such type. */
+static bool fit_other(dt_elaborator *e, const dt_type_syntax *type, dt_object *object, bool *reported) {
     dt_object o = *object;
-    *why = dt_object_describe(e->arena, o);
     if (type->word == NULL) {
         for (size_t i = 0; o.kind == DT_OBJECT_CHOICE && i < type->choices.n; i++)
             if (strcmp(type->choices.items[i], o.text) == 0) return true;
@@ -187,7 +187,18 @@ bool dt_fit_type(dt_elaborator *e, const dt_type_syntax *type, dt_object *object
         if (fits) *object = dt_to_schedule(e, o);
         return fits;
     }
-    return unknown_type(e, type), *why = "", false;
+    *reported = true;
+    return unknown_type(e, type);
+}
+
+bool dt_fit_type(dt_elaborator *e, const dt_type_syntax *type, dt_object *object, const char **why) {
+    *why = "";
+    if (dt_is_poison(*object)) return false;
+    if (dt_type_is_tensor(type)) return fit_tensor(e, type, object, why);
+    dt_object given = *object = dt_settle(e, *object);
+    bool reported = false, fits = fit_other(e, type, object, &reported);
+    if (!fits && !reported) *why = dt_object_describe(e->arena, given);
+    return fits;
 }
 
 bool dt_resolve_type(dt_elaborator *e, const dt_type_syntax *type, dt_dtype *dtype, dt_shape *shape) {

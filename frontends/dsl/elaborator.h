@@ -53,7 +53,8 @@ struct dt_file {
     bool is_library;
     bool incomplete; /* names may be missing, for which a mistake is to blame that was reported: unknown ones are poison */
     dt_syntax *syntax;
-    dt_top *tops; /* [syntax->declarations.n] */
+    dt_top *tops;     /* [syntax->declarations.n] */
+    dt_names by_name; /* positions in tops */
     DT_LIST(dt_file *) uses;
     bool uses_own; /* modules that are not the library's are among them */
 };
@@ -247,6 +248,8 @@ struct dt_elaborator {
     dt_counters optimizers;           /* by kind, for numbering */
     int64_t largest_batch;
     int n_visits;
+    DT_LIST(dt_callee *) without_text;          /* functions of the library that are no text of the language */
+    dt_names without_text_by_name;              /* positions in it */
     DT_LIST(dt_head) heads;                     /* parameters of builtins, parsed at first use */
     DT_LIST(dt_number_formula) number_formulas; /* likewise */
 
@@ -511,8 +514,7 @@ bool dt_resolve_axes(dt_elaborator *e, dt_object axis, dt_object axes, dt_shape 
 bool dt_reduces_batch(dt_shape shape, const int64_t *axes, int n);
 /* Each ends with a row without name. */
 extern const dt_builtin dt_builtins_general[], dt_builtins_tensor[], dt_builtins_einsum[], dt_builtins_training[];
-const dt_builtin *dt_find_builtin(const char *name);
-size_t dt_list_builtins(const char **names, size_t capacity);                                                      /* for suggestions */
+const dt_builtin *dt_builtin_at(size_t i);                                                                         /* NULL behind the last one */
 dt_object dt_number_function(dt_elaborator *e, const dt_op *op, const dt_object *operands, size_t n, bool *known); /* exp(2.0), … at compile time */
 dt_object dt_reduce_items(dt_elaborator *e, const char *name, dt_object list); /* sum, product, max, min of a list of numbers */
 

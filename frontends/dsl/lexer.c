@@ -121,7 +121,7 @@ static void lex_name(lexer *l) {
     const char *text = dt_arena_substring(l->arena, start, (size_t)(l->at - start));
     dt_token_kind kind = DT_TOKEN_NAME;
     for (int k = DT_TOKEN_FN; k < DT_N_TOKENS; k++)
-        if (strcmp(kinds[k].spelling, text) == 0) kind = (dt_token_kind)k;
+        if (kinds[k].spelling[0] == text[0] && strcmp(kinds[k].spelling, text) == 0) kind = (dt_token_kind)k;
     push(l, kind, start)->text = text;
 }
 
@@ -207,7 +207,7 @@ static void lex_symbol(lexer *l) {
     size_t longest = 0;
     dt_token_kind kind = DT_TOKEN_END;
     for (int k = DT_TOKEN_PLUS; k < DT_TOKEN_FN; k++) {
-        size_t n = strlen(kinds[k].spelling);
+        size_t n = kinds[k].spelling[0] == *start ? strlen(kinds[k].spelling) : 0;
         if (n > longest && strncmp(kinds[k].spelling, start, n) == 0) longest = n, kind = (dt_token_kind)k;
     }
     if (longest == 0) {
@@ -228,6 +228,8 @@ static void lex_symbol(lexer *l) {
 
 dt_token *dt_lex(dt_arena *arena, dt_diagnostics *diagnostics, int file, const char *text, size_t *n_tokens) {
     lexer l = {.arena = arena, .diagnostics = diagnostics, .file = file, .at = text, .line_start = text, .line = 1};
+    l.tokens.capacity = strlen(text) / 5 + 1; /* a guess */
+    l.tokens.items = DT_NEW_ARRAY(arena, dt_token, l.tokens.capacity);
     while (*l.at != '\0') {
         char c = *l.at;
         if (c == '\n')

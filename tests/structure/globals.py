@@ -17,6 +17,7 @@ ALLOWED = {
     ("memory.c", "once"): "whether one of them fails or all from there on, for tests",
     ("op.c", "rows"): "the op table, filled in once",
     ("op.c", "storages"): "the op table, filled in once",
+    ("op.c", "by_name"): "the op table, filled in once",
     ("op.c", "once"): "whether it has been",
     ("launch.c", "n_asked"): "how many signals have asked `dtrun launch` to end",
     ("llvm.c", "once"): "whether LLVM's registry of targets, which is the process's, has been filled in",
