@@ -47,7 +47,7 @@ typedef struct dt_bad_index {
     int64_t location; /* which index expression of the program: "locations" of the manifest names file, line and column */
     int64_t limit;    /* the extent that it had to be below */
     int64_t state;    /* how threads of a GPU keep out of one another's way; cleared with the rest, and of no meaning elsewhere */
-    int64_t loop;     /* 1 + the iteration of the innermost loop that the first one is in; 0: in none, or not known. Kernels do not touch it */
+    int64_t loop;     /* 1 + the iteration of the innermost loop that the first one is in; 0: in none. A core's kernels leave it to the device */
 } dt_bad_index;
 
 /* Whether `one`, of a count of 1 or more, comes before what `all` has recorded. */

@@ -100,6 +100,7 @@ static size_t buffer_elements(const dt_plan *plan, const dt_kernel_function *ker
 /* A kernel's buffers and its launch, one after the other, with 256 more bytes after each, which vector code may read. */
 typedef struct memory {
     uint64_t all, at[MOST_ARGUMENTS], launch;
+    int64_t iteration; /* 0: the first one of a loop */
 } memory;
 
 static dt_status *lay_out(bench *b, const dt_plan *plan, const dt_kernel_function *kernel, memory *m) {
@@ -165,7 +166,7 @@ static dt_status *make_workspace(bench *b, uint64_t *workspace) {
 
 /* A function with its arguments, found once: nothing but launches may stand in a graph. */
 typedef struct launch {
-    void *function, *arguments[MOST_ARGUMENTS + 1];
+    void *function, *arguments[MOST_ARGUMENTS + 2];
     unsigned blocks, threads;
     dt_cuda_library_operation *library; /* that does it instead; NULL: none */
     const dt_library_call *call;        /* what it does */
@@ -192,6 +193,7 @@ static dt_status *find_launch(bench *b, const dt_cuda_call *call, memory *memory
     launch->threads = (unsigned)call->threads;
     for (int a = 0; a < call->n_arguments; a++) launch->arguments[a] = &memory->at[call->arguments[a]];
     launch->arguments[call->n_arguments] = &memory->launch;
+    launch->arguments[call->n_arguments + 1] = &memory->iteration;
     launch->call = call->library;
     if (b->libraries == NULL || call->library == NULL) return NULL;
     return dt_cuda_libraries_prepare(b->libraries, call->name, call->library, NULL, &launch->library);

@@ -36,8 +36,9 @@ dt_status *dt_codegen_llvm_text(const dt_plan *const *plans, int n_plans, const 
 
 /* ---- CUDA ---- */
 
-/* A function of the CUDA program, and how it is called: with the buffers of `arguments`, in order, then a dt_launch in device memory. Any grid
- * computes the same bits; at capacity n_items threads, or teams of `team` threads, have something to do. */
+/* A function of the CUDA program, and how it is called: with the buffers of `arguments`, in order, then a dt_launch in device memory, then, as an
+ * i64, the iteration of the innermost loop that its kernel is in, which it need not take. Any grid computes the same bits; at capacity n_items
+ * threads, or teams of `team` threads, have something to do. */
 typedef struct dt_cuda_call {
     int plan, kernel; /* plans[plan]->kernels[kernel]: its calls stand one after another, in order */
     const char *kernel_name;

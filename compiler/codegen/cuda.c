@@ -32,7 +32,7 @@ static const char *head(dt_arena *arena) {
 #undef X
         ;
     return dt_arena_format(arena,
-                           "struct dt_bad_index {\n    long long count, value, row, location, limit, state;\n};\nstruct dt_launch {\n%s"
+                           "struct dt_bad_index {\n    long long count, value, row, location, limit, state, loop;\n};\nstruct dt_launch {\n%s"
                            "    dt_bad_index *bad_index;\n    long long part, n_parts, share, n_shares;\n};\n\n%s",
                            fields, dt_cuda_prelude);
 }

@@ -44,6 +44,7 @@ typedef struct dt_cuda_function {
     bool hoists;        /* what a nest computes once goes to the function's head: what is equal is computed once for all nests */
     DT_LIST(dt_cuda_constant) constants;
     bool says_rows, says_valid; /* the text has asked for these launch values by name */
+    bool says_iteration;        /* … and for that of the innermost loop that the kernel is in, an argument of its own */
     dt_text *out;
     int depth; /* of indentation */
 } dt_cuda_function;

@@ -1,7 +1,7 @@
 /* cuda_function: a phase of a kernel as a __global__ function.
  *
- * Its arguments are the buffers that the phase touches, in the kernel's order, then the launch values. What threads are dealt does not depend on how
- * many there are: any grid of blocks of the given size computes the same bits. */
+ * Its arguments are the buffers that the phase touches, in the kernel's order, then the launch values, then the iteration, where it names one. What
+ * threads are dealt does not depend on how many there are: any grid of blocks of the given size computes the same bits. */
 #include "compiler/codegen/cuda.h"
 #include "compiler/kernel/view.h"
 
@@ -293,7 +293,7 @@ static void signature(dt_cuda_function *f) {
         dt_text_format(&text, "%s%s *%s%s, ", f->stored[b] ? "" : "const ", dt_cuda_memory_type(dtype), is_alone(f, b) ? "__restrict__ " : "",
                        f->names[b]);
     }
-    dt_cuda_line(f, "(%sconst dt_launch *__restrict__ launch) {", text.data != NULL ? text.data : "");
+    dt_cuda_line(f, "(%sconst dt_launch *__restrict__ launch%s) {", text.data != NULL ? text.data : "", f->says_iteration ? ", i64 iteration" : "");
     if (f->says_rows) dt_cuda_line(f, "const %s rows = (%s)launch->rows;", dt_cuda_index_type(f), dt_cuda_index_type(f));
     if (f->says_valid) dt_cuda_line(f, "const i64 valid = launch->valid;");
 }

@@ -142,7 +142,7 @@ INLINE bool comes_before(const volatile dt_bad_index *record, i64 value, i64 row
 
 // Counts an index, and records it if it is the first, so that the record does not depend on the order of threads. One thread at a time writes; those of
 // higher rows, which are most, need not wait for it: the recorded row only falls.
-INLINE void record_bad_index(dt_bad_index *record, i64 value, i64 limit, i64 row, int location) {
+INLINE void record_bad_index(dt_bad_index *record, i64 value, i64 limit, i64 row, int location, i64 iteration) {
     volatile dt_bad_index *seen = record;
     u64 *state = (u64 *)&record->state;
     atomicAdd((u64 *)&record->count, (u64)1);
@@ -158,6 +158,7 @@ INLINE void record_bad_index(dt_bad_index *record, i64 value, i64 limit, i64 row
                 seen->row = row;
                 seen->location = location;
                 seen->limit = limit;
+                seen->loop = iteration + 1;
             }
             __threadfence();
             atomicExch(state, FULL);
@@ -166,10 +167,10 @@ INLINE void record_bad_index(dt_bad_index *record, i64 value, i64 limit, i64 row
     }
 }
 
-// Whether an index is in [0, limit). Where it is not, it is counted.
-INLINE bool checked(const dt_launch *launch, i64 value, i64 limit, i64 row, int location, bool counts) {
+// Whether an index is in [0, limit). Where it is not, it is counted. iteration: of the loop that the launch is in; -1: it is in none.
+INLINE bool checked(const dt_launch *launch, i64 value, i64 limit, i64 row, int location, bool counts, i64 iteration = -1) {
     if (value >= 0 && value < limit) return true;
-    if (counts) record_bad_index(launch->bad_index, value, limit, row, location);
+    if (counts) record_bad_index(launch->bad_index, value, limit, row, location, iteration);
     return false;
 }
 

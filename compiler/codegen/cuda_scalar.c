@@ -332,8 +332,9 @@ static const char *counting_thread(dt_cuda_nest *n, int i) {
 static const char *check(dt_cuda_nest *n, int i) {
     const dt_instruction *x = &n->nest->instructions[i];
     const char *row = x->n_operands > 1 ? n->values[x->operands[1]] : "-1";
-    return FORMAT(n, "checked(launch, %s, %s, %s, %d, %s)", n->values[x->operands[0]], dt_cuda_extent(n->f, x->integer), row, x->index,
-                  counting_thread(n, i));
+    n->f->says_iteration |= n->f->kernel->loop != NULL;
+    return FORMAT(n, "checked(launch, %s, %s, %s, %d, %s%s)", n->values[x->operands[0]], dt_cuda_extent(n->f, x->integer), row, x->index,
+                  counting_thread(n, i), n->f->kernel->loop != NULL ? ", iteration" : "");
 }
 
 const char *dt_cuda_expression(dt_cuda_nest *n, int i) {

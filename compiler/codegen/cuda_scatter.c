@@ -77,8 +77,8 @@ static void find_iterations(dt_cuda_nest *n, const walk *w) {
 static void run_iterations(dt_cuda_nest *n, const walk *w) {
     dt_cuda_function *f = n->f;
     dt_cuda_line(f, "for (u32 some = lanes_where(own != 0); some != 0; some &= some - 1) {");
-    dt_cuda_line(f, "for (u32 rest = lanes_of(own, first_of(some)); rest != 0; rest &= rest - 1) {");
-    dt_cuda_line(f, "const %s p = begin + %d * first_of(some) + first_of(rest);", dt_cuda_index_type(f), DT_WARP);
+    dt_cuda_line(f, "for (u32 others = lanes_of(own, first_of(some)); others != 0; others &= others - 1) {");
+    dt_cuda_line(f, "const %s p = begin + %d * first_of(some) + first_of(others);", dt_cuda_index_type(f), DT_WARP);
     at_iteration(n, write_elements, w);
     dt_cuda_line(f, "}");
     dt_cuda_line(f, "}");

@@ -234,15 +234,29 @@ static bool find_clears(const product *x, dt_library_call *call) {
     return true;
 }
 
+/* ---- views ---- */
+
+/* Begins in each iteration where any buffer may. */
+static bool is_aligned(const product *x, const dt_address *address) {
+    return dt_buffer_begins_at(x->plan, x->kernel->buffers[address->buffer], DT_BUFFER_ALIGNMENT);
+}
+
+static bool are_apart(const product *x, int argument, int other) {
+    int a = x->kernel->buffers[argument], b = x->kernel->buffers[other];
+    return dt_buffer_root(x->plan, a) != dt_buffer_root(x->plan, b) || dt_views_are_apart(x->plan, a, b);
+}
+
 bool dt_nest_library_product(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call) {
     product x = {.plan = plan, .kernel = kernel, .nest = nest, .row_loop = -1};
     const dt_instruction *bias;
     *call = (dt_library_call){
         .class = DT_LIBRARY_PRODUCT, .n_launches = 1, .product = {.scale = 1, .bias = -1, .kept = -1, .bias_gradient = {.argument = -1}}};
-    if (dt_nest_has_views(plan, kernel, nest) || !read_statement(&x, call, &bias)) return false; /* of views no alignment is known */
+    if (!read_statement(&x, call, &bias) || (bias != NULL && !is_aligned(&x, &bias->address))) return false;
+    for (int t = 0; t < N_TENSORS; t++)
+        if (!is_aligned(&x, x.addresses[t])) return false;
     int result = x.addresses[RESULT]->buffer;
     if (!dt_library_may_write(plan, kernel, result)) return false;
-    if (x.addresses[FIRST]->buffer == result || x.addresses[SECOND]->buffer == result) return false;
+    if (!are_apart(&x, x.addresses[FIRST]->buffer, result) || !are_apart(&x, x.addresses[SECOND]->buffer, result)) return false;
     for (int l = 0; l < nest->n_loops; l++)
         if (!add_walk(&x, l)) return false;
     join_walks(&x);

@@ -202,9 +202,10 @@ static bool find(const dt_fusion *f, const dt_value *result, const dt_value *roo
 
 static bool is_on(const dt_fusion *f) { return dt_switch_is_on(f->compilation->off, DT_SWITCH_EPILOGUES); }
 
+/* Not in a loop: what is kept for the gradient is another matrix in each iteration. */
 bool dt_fusion_epilogue(const dt_fusion *f, const dt_fusion_group *group, dt_epilogue *epilogue) {
     const dt_output *outputs = group->cluster.outputs.items;
-    size_t n = group->cluster.outputs.n;
+    size_t n = group->loop == NULL ? group->cluster.outputs.n : 0;
     tree t;
     for (size_t o = 0; o < n && n <= 2 && is_on(f); o++) {
         if (!find(f, outputs[o].value, group->cluster.roots.items[0], epilogue, &t)) continue;
@@ -226,9 +227,10 @@ bool dt_fuse_epilogues(const dt_fusion *f, bool *keep, bool *recompute) {
         const dt_placement *placement = dt_placement_of(f, value);
         dt_epilogue epilogue;
         tree t;
-        if (placement->base != value || !placement->stored || placement->group < 0 || !dt_fusion_wants_library(f, &f->groups.items[placement->group]))
-            continue;
-        const dt_value *root = f->groups.items[placement->group].cluster.roots.items[0];
+        if (placement->base != value || !placement->stored || placement->group < 0) continue;
+        const dt_fusion_group *group = &f->groups.items[placement->group];
+        if (group->loop != NULL || !dt_fusion_wants_library(f, group)) continue;
+        const dt_value *root = group->cluster.roots.items[0];
         if (value == root || !find(f, value, root, &epilogue, &t) || epilogue.activation != DT_LIBRARY_ACTIVATION_GELU_GRADIENT) continue;
         keep[epilogue.second->id] = true;
         for (int i = 0; i < t.n; i++)

@@ -6,11 +6,24 @@
 #include "compiler/kernel/library.h"
 #include "compiler/passes/fuse.h"
 
+/* Whether the operand is read along a window, so that it must lie in memory as it is. */
+static bool is_window(const dt_loops *loops, const dt_access *access, int rank) {
+    for (int d = 0; d < rank; d++) {
+        int n = 0;
+        for (int l = 0; l < loops->n_loops; l++) n += access->dims[d].coefficients[l] != 0;
+        if (n > 1) return true;
+    }
+    return false;
+}
+
+/* Of what is in a loop's body libraries compute products alone: a convolution's tensors are whole, and not views. */
 bool dt_fusion_wants_library(const dt_fusion *f, const dt_fusion_group *group) {
     if (!f->plan->batched || !dt_switch_is_on(f->compilation->off, DT_SWITCH_LIBRARY) || !dt_fusion_is_on(f)) return false;
-    if (group->collective != NULL || group->loop != NULL || group->cluster.roots.n != 1) return false;
+    if (group->collective != NULL || group->cluster.roots.n != 1) return false;
     const dt_value *root = group->cluster.roots.items[0];
-    return dt_loops_want_library(f->plan, root, dt_lowering_loops(f->lowering, root));
+    const dt_loops *loops = dt_lowering_loops(f->lowering, root);
+    if (!dt_loops_want_library(f->plan, root, loops)) return false;
+    return group->loop == NULL || !is_window(loops, &loops->operands[0], root->operands[0]->shape.rank);
 }
 
 bool dt_fusion_stores_sum(const dt_fusion *f, const dt_fusion_group *group) {
@@ -33,16 +46,6 @@ static bool only_moves(const dt_value *value, const dt_loops *loops) {
     for (int d = 0; d < value->operands[0]->shape.rank; d++)
         if (loops->operands[0].dims[d].divisor != 1 || loops->operands[0].dims[d].indirect >= 0) return false;
     return true;
-}
-
-/* Whether the operand is read along a window, so that it must lie in memory as it is. */
-static bool is_window(const dt_loops *loops, const dt_access *access, int rank) {
-    for (int d = 0; d < rank; d++) {
-        int n = 0;
-        for (int l = 0; l < loops->n_loops; l++) n += access->dims[d].coefficients[l] != 0;
-        if (n > 1) return true;
-    }
-    return false;
 }
 
 /* The value to store so that `value` can be read as a matrix; NULL: it can be already, or never. A reshape of what is not in memory has no steps. */

@@ -1,5 +1,5 @@
 """A recurrent network trains as any other: equal bits for any replicas, devices and interruptions, short batches and dropout in the body among them; on the
-fake GPU the losses of the CPU in any order of what runs at once; and what makes a NaN is named with its iteration."""
+fake GPU the losses of the CPU in any order of what runs at once; and what makes a NaN, or an index out of range, is named with its iteration."""
 import os
 import sys
 
@@ -94,8 +94,10 @@ def names_the_iteration_of_an_index():
     numbers[21, 4], numbers[22, 1] = 10, 11
     numpy.save(FOLDER / "numbers.npy", numbers)
     artifact = compile_program(TABLE, "table")
-    for devices in ("cpu:1", "cpu:2"):
-        run = Run("train", artifact, "--data", FOLDER, "--replicas", 2, "--devices", devices, expect=1)
+    on_gpu = Artifact(TABLE, "table_on_gpu")
+    runs = [Run("train", artifact, "--data", FOLDER, "--replicas", 2, "--devices", devices, expect=1) for devices in ("cpu:1", "cpu:2")]
+    runs += [on_gpu.run("train", "--data", FOLDER, "--replicas", 2, expect=1, seed=seed) for seed in range(2)]
+    for run in runs:
         check("train step 2, row 5, iteration 4: index 10 is not within 0 to 9 (and " in run.error, run.error)
 
 

@@ -133,6 +133,53 @@ static void products_by_warps(void **state) {
     }
 }
 
+/* Values of 16 bits between layers and from iteration to iteration, and updates by gradients of a scaled loss, which overflow until the scale has
+ * fallen. A sum that is one unit off in f32 may be rounded to another value of 16 bits. */
+static const char mixed[] = "use nn, losses, optimizers\n"
+                            "model Net(image: f32[B, 6, 6, 2]) -> f32[B, 4] {\n"
+                            "    x = conv2d(image, filters: 3, kernel: 3, activation: relu)\n"
+                            "    x = flatten(max_pool2d(batch_norm(x), size: 2))\n"
+                            "    x = layer_norm(dense(x, units: 16, activation: relu))\n"
+                            "    return dense(dropout(x, rate: 0.25), units: 4)\n"
+                            "}\n"
+                            "layer cell(h: f32[B, 36], row: f32[B, 5]) -> f32[B, 36] {\n"
+                            "    return tanh(dense(h, units: 36) + dense(row, units: 36, use_bias: false))\n"
+                            "}\n"
+                            "model Rows(x: f32[B, 4, 5]) -> f32[B, 4] {\n"
+                            "    last, none_kept = scan(fn(h, row) => [cell(h, row), none], zeros([B, 36]), x)\n"
+                            "    return dense(last, units: 4)\n"
+                            "}\n"
+                            "model Words(word: i32[B, 6]) -> f32[B, 4] {\n"
+                            "    x = embedding(word % 10, rows: 10, width: 8)\n"
+                            "    return mean(dense(multi_head_attention(x, heads: 2, causal: true), units: 4), axis: 1)\n"
+                            "}\n"
+                            "step net(image: f32[B, 6, 6, 2], label: u8[B]) {\n"
+                            "    loss = sparse_categorical_crossentropy(label % 4, Net(image))\n"
+                            "    minimize(loss, sgd(learning_rate: 0.1))\n"
+                            "    report loss: mean(loss)\n"
+                            "}\n"
+                            "step rows(x: f32[B, 4, 5], y: f32[B, 4]) {\n"
+                            "    e = Rows(x) - y\n"
+                            "    minimize(e * e, sgd(learning_rate: 0.01, momentum: 0.9))\n"
+                            "    report loss: mean(e * e)\n"
+                            "}\n"
+                            "step words(word: u8[B, 6], y: f32[B, 4]) {\n"
+                            "    e = Words(i32(word)) - y\n"
+                            "    minimize(e * e, sgd(learning_rate: 0.01))\n"
+                            "    report loss: mean(e * e)\n"
+                            "}\n";
+
+static void values_of_16_bits(void **state) {
+    static const char *const precisions[] = {"mixed_bf16", "mixed_f16"};
+    char source[sizeof mixed + 64];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(source, sizeof source, "option precision: %s\n%s", precisions[i], mixed);
+        run_program(
+            &(program){.name = precisions[i], .source = source, .capacity = 20, .rows = 37, .n_replicas = 2, .n_steps = 3, .tolerance = 2e-2});
+    }
+}
+
 /* Sums that are cut into parts: over rows of which the last part has too many, and where what is not valid would be 0 times infinity; over places, in
  * tiles, by teams; other combiners, and whole numbers. */
 static const char sums[] =
@@ -318,6 +365,7 @@ int main(void) {
         cmocka_unit_test(products_in_tiles),
         cmocka_unit_test(products_in_narrow_tiles),
         cmocka_unit_test(products_by_warps),
+        cmocka_unit_test(values_of_16_bits),
         cmocka_unit_test(sums_in_parts),
         cmocka_unit_test(products_by_teams),
         cmocka_unit_test(constants_of_each_type),

@@ -10,6 +10,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/kernel/compilation.h"
 #include "compiler/kernel/execute.h"
+#include "compiler/kernel/view.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -99,8 +100,10 @@ static inline void emulated_free(emulated_code *code) {
     if (code->library != NULL) dlclose(code->library);
 }
 
+/* Of a view, with what lies between its elements. */
 static inline size_t emulated_bytes(const dt_plan *plan, int b, const dt_launch *launch) {
     const dt_buffer *buffer = &plan->buffers[b];
+    if (buffer->view != NULL) return (size_t)dt_buffer_span(plan, b) * dt_dtype_bytes(buffer->dtype);
     int64_t all_rows = plan->microbatch_rows * launch->replicas;
     return (size_t)dt_shape_elements(buffer->shape, plan->microbatch_rows, all_rows) * dt_dtype_bytes(buffer->dtype);
 }
@@ -118,13 +121,15 @@ static inline char *emulated_block(const void *from, size_t bytes) {
     return block;
 }
 
-/* Copies back what was changed, and looks at the borders. */
-static inline void emulated_take(emulated_code *code, const char *name, char *block, void *to, size_t bytes) {
+/* Copies back what was changed and frees both blocks, of which `before` has the bytes that were given, and looks at the borders. */
+static inline void emulated_take(emulated_code *code, const char *name, char *block, char *before, char *to, size_t bytes) {
     for (int i = 0; i < EMULATED_OWN_BORDER; i++)
         if (block[i] != EMULATED_PATTERN || block[EMULATED_OWN_BORDER + bytes + (size_t)i] != EMULATED_PATTERN)
             emulated_say(code, name, "writes outside of a buffer");
-    if (memcmp(to, block + EMULATED_OWN_BORDER, bytes) != 0) memcpy(to, block + EMULATED_OWN_BORDER, bytes);
+    for (size_t i = EMULATED_OWN_BORDER; i < bytes + EMULATED_OWN_BORDER; i++) /* byte by byte: views lie within one another */
+        if (block[i] != before[i]) to[i - EMULATED_OWN_BORDER] = block[i];
     free(block);
+    free(before);
 }
 
 static inline void emulated_call(emulated_code *code, const dt_plan *plan, const dt_cuda_call *call, void *const *buffers, const dt_launch *launch) {
@@ -132,12 +137,13 @@ static inline void emulated_call(emulated_code *code, const dt_plan *plan, const
         MOST_BLOCKS = 4
     };
     const dt_kernel_function *kernel = &plan->kernels[call->kernel];
-    char **blocks = calloc((size_t)call->n_arguments + 1, sizeof *blocks);
-    void **arguments = calloc((size_t)call->n_arguments + 1, sizeof *arguments);
+    char **blocks = calloc(2 * (size_t)call->n_arguments + 1, sizeof *blocks), **before = blocks + call->n_arguments;
+    void **arguments = calloc((size_t)call->n_arguments + 2, sizeof *arguments); /* the last one, the iteration, is 0 */
     if (blocks == NULL || arguments == NULL) abort();
     for (int a = 0; a < call->n_arguments; a++) {
         int b = call->arguments[a];
         blocks[a] = emulated_block(buffers[b], emulated_bytes(plan, kernel->buffers[b], launch));
+        before[a] = emulated_block(buffers[b], emulated_bytes(plan, kernel->buffers[b], launch));
         arguments[a] = blocks[a] + EMULATED_OWN_BORDER;
     }
     arguments[call->n_arguments] = (void *)(uintptr_t)launch;
@@ -147,7 +153,7 @@ static inline void emulated_call(emulated_code *code, const dt_plan *plan, const
     if (wrong != NULL) emulated_say(code, call->name, wrong);
     for (int a = 0; a < call->n_arguments; a++) {
         int b = call->arguments[a];
-        emulated_take(code, call->name, blocks[a], buffers[b], emulated_bytes(plan, kernel->buffers[b], launch));
+        emulated_take(code, call->name, blocks[a], before[a], buffers[b], emulated_bytes(plan, kernel->buffers[b], launch));
     }
     free(blocks);
     free(arguments);

@@ -144,6 +144,7 @@ static inline dt_status *gpu_call(gpu_code *code, const dt_plan *plan, const dt_
     void *arguments[MOST_ARGUMENTS], *function;
     size_t used = 0;
     int n = call->n_arguments;
+    int64_t iteration = 0;
     dt_launch there = *launch;
     if (n + 2 > MOST_ARGUMENTS) return dt_error(DT_INTERNAL, "%d arguments are too many", n);
     for (int a = 0; a < n; a++) {
@@ -155,6 +156,7 @@ static inline dt_status *gpu_call(gpu_code *code, const dt_plan *plan, const dt_
     DT_TRY(gpu_put(g, &used, &given[n + 1], &there, sizeof there));
     for (int a = 0; a < n; a++) arguments[a] = &given[a].at;
     arguments[n] = &given[n + 1].at;
+    arguments[n + 1] = &iteration;
     GPU_TRY(g, cuModuleGetFunction, &function, code->modules[dt_cuda_unit_of(call->source)], call->name);
     GPU_TRY(g, cuLaunchKernel, function, (unsigned)blocks, 1, 1, (unsigned)call->threads, 1, 1, 0, g->cuda.stream, arguments, NULL);
     for (int a = 0; a <= n + 1; a++) DT_TRY(gpu_take(g, &given[a]));

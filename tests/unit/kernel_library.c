@@ -3,6 +3,7 @@
  * Rows beyond the valid ones hold NaN, so that what reads them shows. */
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/library.h"
+#include "compiler/kernel/view.h"
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
 #include "tests/support/library_naive.h"
@@ -23,8 +24,10 @@ typedef struct library_runner {
 static void spoil(const dt_plan *plan, const dt_kernel_function *kernel, int argument, void *const *buffers, int64_t rows) {
     const dt_buffer *buffer = &plan->buffers[kernel->buffers[argument]];
     if (buffer->shape.rank == 0 || buffer->shape.dims[0] != DT_BATCH || buffer->dtype != DT_F32) return;
-    int64_t per_row = dt_shape_elements_per_row(buffer->shape);
-    for (int64_t i = rows * per_row; i < plan->microbatch_rows * per_row; i++) ((float *)buffers[argument])[i] = NAN;
+    int64_t per_row = dt_shape_elements_per_row(buffer->shape), strides[8];
+    dt_buffer_strides(plan, kernel->buffers[argument], strides);
+    for (int64_t row = rows; row < plan->microbatch_rows; row++)
+        for (int64_t i = 0; i < per_row; i++) ((float *)buffers[argument])[row * strides[0] + i] = NAN;
 }
 
 static void run(void *context, const dt_plan *plan, int k, void *const *buffers, const dt_launch *launch) {
@@ -277,6 +280,30 @@ static void a_call_does_parts_and_their_sum_at_once(void **state) {
     assert_int_equal(check_all(program, 1u << DT_SWITCH_SPLIT, two_products, NULL, 0), 0);
 }
 
+/* In the body of a loop over three rows: the state times its weights, whose views are of the state's two places and of a stack; the gradient by the
+ * state; and after the loop that of the weights, and the gradient of what was scanned. Rows of 260 numbers are not aligned in a stack. */
+static void products_of_a_loop(void **state) {
+    (void)state;
+    static const char loop[] = "use nn, optimizers\n"
+                               "layer cell(h: f32[B, %d], row: f32[B, %d]) {\n"
+                               "    h = tanh(dense(h, units: %d) + row)\n"
+                               "    return h, h\n"
+                               "}\n"
+                               "model M(x: u8[B, 3, %d]) -> f32[B, %d] {\n"
+                               "    last, all = scan(fn(h, row) => cell(h, row), ones([B, %d]), f32(x) / 256)\n"
+                               "    return last + mean(all, axis: 1)\n"
+                               "}\n"
+                               "step train(x: u8[B, 3, %d]) {\n"
+                               "    y = M(x)\n"
+                               "    minimize(mean(y * y, axes: [1]), sgd(learning_rate: 0.1))\n"
+                               "}\n";
+    char program[sizeof loop + 64];
+    snprintf(program, sizeof program, loop, 256, 256, 256, 256, 256, 256, 256);
+    check(program, 0, (const int[DT_N_LIBRARY_CLASSES]){[DT_LIBRARY_PRODUCT] = 7});
+    snprintf(program, sizeof program, loop, 260, 260, 260, 260, 260, 260, 260);
+    check(program, 0, (const int[DT_N_LIBRARY_CLASSES]){[DT_LIBRARY_PRODUCT] = 4});
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_layers_and_their_gradients),
@@ -289,6 +316,7 @@ int main(void) {
         cmocka_unit_test(products_in_less_precision),
         cmocka_unit_test(inputs_are_factors),
         cmocka_unit_test(a_call_does_parts_and_their_sum_at_once),
+        cmocka_unit_test(products_of_a_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

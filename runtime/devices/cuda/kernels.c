@@ -140,7 +140,7 @@ static dt_status *find_function(const dt_cuda_kernels *kernels, const dt_artifac
 
 static dt_status *find_functions(dt_cuda_kernels *kernels, dt_arena *arena) {
     const dt_artifact *program = kernels->artifact->cuda->program;
-    int most_arguments = 2, most_buffers = 0;
+    int most_arguments = 0, most_buffers = 0;
     kernels->functions = DT_NEW_ARRAY(arena, dt_cuda_entry **, program->n_functions);
     for (int f = 0; f < program->n_functions; f++) {
         const dt_artifact_function *function = &program->functions[f];
@@ -152,11 +152,12 @@ static dt_status *find_functions(dt_cuda_kernels *kernels, dt_arena *arena) {
             kernels->functions[f][k] = DT_NEW_ARRAY(arena, dt_cuda_entry, kernel->n_launches);
             for (int l = 0; l < kernel->n_launches; l++) {
                 DT_TRY(find_function(kernels, &kernel->launches[l], &kernels->functions[f][k][l]));
-                if (kernel->launches[l].n_arguments + 1 > most_arguments) most_arguments = kernel->launches[l].n_arguments + 1;
+                if (kernel->launches[l].n_arguments > most_arguments) most_arguments = kernel->launches[l].n_arguments;
             }
         }
     }
     kernels->addresses = DT_NEW_ARRAY(arena, uint64_t, most_buffers);
+    most_arguments += 2; /* the launch values, the iteration */
     kernels->values = DT_NEW_ARRAY(arena, void *, most_arguments);
     kernels->arguments = DT_NEW_ARRAY(arena, void *, most_arguments);
     for (int a = 0; a < most_arguments; a++) kernels->arguments[a] = &kernels->values[a];
@@ -264,6 +265,7 @@ static dt_status *launch_one(dt_cuda_kernels *kernels, const dt_operation_launch
     int64_t n_threads = about->n_items > INT64_MAX / about->team ? INT64_MAX : about->n_items * about->team;
     for (int a = 0; a < about->n_arguments; a++) kernels->values[a] = call->buffers[about->arguments[a]];
     kernels->values[about->n_arguments] = (void *)call->values;
+    kernels->values[about->n_arguments + 1] = pointer((uint64_t)call->iteration); /* eight bytes like the others; not every function takes it */
     return launch(kernels, function, n_threads, about->threads, kernels->cuda->stream);
 }
 
