@@ -19,9 +19,9 @@ checks = Checks()
 
 
 def check(program, case):
-    found = interpret(program, case.step, case.given(), **case.options())
-    for name, expected in case.expected().items():
-        checks.near(f"{case.name}: {name}", found[name], expected, relative=case.relative, absolute=case.absolute)
+    found = interpret(program, case.steps(), case.given(), **case.options())
+    for name, actual, expected in case.compared(found):
+        checks.near(f"{case.name}: {name}", actual, expected, relative=case.relative, absolute=case.absolute)
 
 
 for text, cases in golden_cases.load():

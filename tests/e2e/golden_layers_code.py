@@ -15,9 +15,9 @@ checks = Checks()
 
 def check(artifact, case):
     for replicas in (1, 3):
-        found = execute(artifact, case.step, case.given(), replicas=replicas, **case.options())
-        for name, expected in case.expected().items():
-            checks.near(f"{case.name}, {replicas} replicas: {name}", found[name], expected, relative=case.relative, absolute=case.absolute)
+        found = execute(artifact, case.steps(), case.given(), replicas=replicas, **case.options())
+        for name, actual, expected in case.compared(found):
+            checks.near(f"{case.name}, {replicas} replicas: {name}", actual, expected, relative=case.relative, absolute=case.absolute)
 
 
 for text, cases in golden_cases.load():

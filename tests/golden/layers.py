@@ -32,6 +32,7 @@ KERAS_NAMES = {
     **{"rows": "input_dim", "width": "output_dim"},
 }
 OWN_NAMES = {"embeddings": "table"}  # what the library calls a parameter
+RATE, UPDATES = 0.1, 3
 random = np.random.RandomState(20240617)
 cases = []
 
@@ -62,11 +63,37 @@ def keep(name, kind, call, arguments, tensors, **more):
     cases.append(({"name": name, "kind": kind, "call": call, "arguments": arguments, **more, "tensors": shapes}, rounded))
 
 
+def descent(objective, weights, rate):
+    """Each of the weights [3, …] after three updates by gradient descent of `objective`, a function of them."""
+    slope, after = jax.jit(jax.grad(objective)), []
+    for _ in range(UPDATES):
+        weights = [w - rate * g for w, g in zip(weights, slope(weights))]
+        after.append(weights)
+    return [np.stack(of_one) for of_one in zip(*after)]
+
+
+def shifted(objective, x, rate):
+    """The same of a shift of the input, one for all rows, that begins at 0; `objective` is a function of the input."""
+    return descent(lambda weights: objective(x + weights[0]), [np.zeros(x.shape[1:])], rate)[0]
+
+
+def trained(f, parameters, names, x, cotangent):
+    """Tensors of three updates by the mean of squares of f(parameters, x) - cotangent: of the parameters, or where there are none of a shift of the
+    input; and their rate."""
+    objective = lambda parameters, x: jax.numpy.mean((f(parameters, x) - cotangent) ** 2)
+    if parameters:
+        after = descent(lambda weights: objective(weights, x), parameters, RATE)
+        return {f"updated/{name}": t for name, t in zip(names, after)}, RATE
+    rate = RATE * cotangent[0].size  # each element of the input moves few of the output
+    return {"updated/shift": shifted(lambda x: objective([], x), x, rate)}, rate
+
+
 def layer(name, call, x, keras_class, training=False, names=KERAS_NAMES, **arguments):
     """A layer of one input; the library's arguments become Keras's by `names` alone.
 
-    input, parameter/NAME, state/NAME -> output; in training also new_state/NAME
+    input, parameter/NAME, state/NAME -> output
     cotangent                         -> gradient/input, where that is f32, gradient/NAME: of sum(output * cotangent)
+    rate                              -> updated/NAME, or updated/shift, see `trained`; in training also new_state/NAME [3, …]
     """
     keras_layer = keras_class(**{names.get(n, n): value for n, value in arguments.items()})
     keras_layer.build(x.shape)
@@ -77,11 +104,9 @@ def layer(name, call, x, keras_class, training=False, names=KERAS_NAMES, **argum
     parameters = [v.value for v in keras_layer.trainable_variables]
     states = [v.value for v in keras_layer.non_trainable_variables]
     keyword = {"training": training} if states else {}
-
-    def forward(p, x):
-        return keras_layer.stateless_call(p, states, x, **keyword)
-
-    output, pullback, new_states = jax.vjp(forward, parameters, x, has_aux=True)
+    both = lambda p, states, x: keras_layer.stateless_call(p, states, x, **keyword)
+    forward = lambda p, x: both(p, states, x)[0]
+    output, pullback = jax.vjp(forward, parameters, x)
     cotangent = normal(*output.shape)
     of_parameters, of_input = pullback(jax.numpy.asarray(cotangent))
     tensors = {"input": x, "output": output, "cotangent": cotangent}
@@ -89,30 +114,37 @@ def layer(name, call, x, keras_class, training=False, names=KERAS_NAMES, **argum
         tensors["gradient/input"] = of_input
     for v, value, gradient in zip(keras_layer.trainable_variables, parameters, of_parameters):
         tensors |= {"parameter/" + name_of(v): value, "gradient/" + name_of(v): gradient}
-    for v, old, new in zip(keras_layer.non_trainable_variables, states, new_states):
-        tensors["state/" + name_of(v)] = old
+    new_states = [states]
+    for _ in range(UPDATES if training else 0):  # statistics of the input, on which the parameters have no influence
+        new_states.append(both(parameters, new_states[-1], x)[1])
+    for v, *old_and_new in zip(keras_layer.non_trainable_variables, *new_states):
+        tensors["state/" + name_of(v)] = old_and_new[0]
         if training:
-            tensors["new_state/" + name_of(v)] = new
+            tensors["new_state/" + name_of(v)] = np.stack(old_and_new[1:])
     if states:
         arguments = arguments | {"training": training}
-    keep(name, "layer", call, arguments, tensors)
+    updated, rate = trained(forward, parameters, [name_of(v) for v in keras_layer.trainable_variables], x, cotangent)
+    keep(name, "layer", call, arguments, tensors | updated, rate=rate)
 
 
 def function(name, call, f, x, **arguments):
-    """An activation: input -> output; cotangent -> gradient/input, of sum(output * cotangent)."""
+    """An activation: input -> output; cotangent -> gradient/input, of sum(output * cotangent); rate -> updated/shift."""
     output, pullback = jax.vjp(f, x)
     cotangent = normal(*output.shape)
     (of_input,) = pullback(jax.numpy.asarray(cotangent))
-    keep(name, "function", call, arguments, {"input": x, "output": output, "cotangent": cotangent, "gradient/input": of_input})
+    tensors = {"input": x, "output": output, "cotangent": cotangent, "gradient/input": of_input}
+    updated, rate = trained(lambda _, x: f(x), [], [], x, cotangent)
+    keep(name, "function", call, arguments, tensors | updated, rate=rate)
 
 
-def loss(name, call, f, target, x, **arguments):
-    """A loss, unreduced: target, input -> output, one number an example; cotangent -> gradient/input."""
+def loss(name, call, f, target, x, rate=0.5, **arguments):
+    """A loss, unreduced: target, input -> output, one number an example; cotangent -> gradient/input; rate -> updated/shift, by the mean of the loss."""
     output, pullback = jax.vjp(lambda x: f(target, x), x)
     cotangent = normal(*output.shape)
     (of_input,) = pullback(jax.numpy.asarray(cotangent))
     tensors = {"target": target, "input": x, "output": output, "cotangent": cotangent, "gradient/input": of_input}
-    keep(name, "loss", call, arguments, tensors)
+    tensors["updated/shift"] = shifted(lambda x: jax.numpy.mean(f(target, x)), x, rate)
+    keep(name, "loss", call, arguments, tensors, rate=rate)
 
 
 def trajectory(name, call, optimizer, shape=(3, 4), clip=None, **arguments):

@@ -170,17 +170,19 @@ def attention():
         cotangent = normal(*output.shape)
         of_parameters, of_input, of_context = pullback(jax.numpy.asarray(cotangent))
         tensors = {"input": x, "output": output, "cotangent": cotangent, "gradient/input": of_input}
-        for v, value, gradient in zip(module.trainable_variables, parameters, of_parameters):
+        after = made.descent(lambda weights: jax.numpy.mean((forward(weights, x, context) - cotangent) ** 2), parameters, made.RATE)
+        for v, value, gradient, updated in zip(module.trainable_variables, parameters, of_parameters, after):
             part, kind = v.path.split("/")[-2:]
             part = {"attention_output": "output"}.get(part, part)
             shape = (-1, x.shape[-1]) if (part, kind) == ("output", "kernel") else (v.shape[0], -1) if kind == "kernel" else (-1,)
             for place, t in (("parameter", value), ("gradient", gradient)):
                 tensors[f"{place}/{part}/{kind}"] = np.asarray(t).reshape(shape)
+            tensors[f"updated/{part}/{kind}"] = updated.reshape(made.UPDATES, *shape)
         if context is not None:
             tensors |= {"argument/context": context, "gradient/argument/context": of_context}
         if mask is not None:
             tensors["argument/mask"] = mask
-        made.keep(name, "layer", "multi_head_attention", {key: v for key, v in arguments.items() if v != standard.get(key, 0)}, tensors)
+        made.keep(name, "layer", "multi_head_attention", {key: v for key, v in arguments.items() if v != standard.get(key, 0)}, tensors, rate=made.RATE)
 
     seen = np.array([[1, 1, 0], [1, 0, 1]], np.int32)
     case("attention", size=3)
@@ -194,6 +196,22 @@ def attention():
     case("attention_rotary", size=4, rotary=True)
     case("attention_rotary_grouped_causal", heads=4, groups=2, size=2, rotary=True, causal=True, x=normal(2, 5, 4))
     function("rotary_embedding", "rotary_embedding", rotated, normal(2, 3, 5, 4))
+
+    def products(name, positions, **arguments):
+        """Of heads, [B, N, T, D]; Keras has them as [B, T, N, D]."""
+        query, key, value = normal(2, 2, 4, 3), normal(2, 2, positions, 3), normal(2, 2, positions, 3)
+        turned = lambda x: ops.transpose(x, (0, 2, 1, 3))
+        f = lambda *x: turned(ops.dot_product_attention(*map(turned, x), is_causal=arguments.get("causal", False)))
+        output, pullback = jax.vjp(f, query, key, value)
+        cotangent = normal(*output.shape)
+        of_query, of_key, of_value = pullback(jax.numpy.asarray(cotangent))
+        tensors = {"input": query, "argument/key": key, "argument/value": value, "output": output, "cotangent": cotangent}
+        tensors |= {"gradient/input": of_query, "gradient/argument/key": of_key, "gradient/argument/value": of_value}
+        updated, rate = made.trained(lambda _, x: f(x, key, value), [], [], query, cotangent)
+        made.keep(name, "layer", "scaled_dot_product_attention", arguments, tensors | updated, rate=rate)
+
+    products("dot_products", 5)
+    products("dot_products_causal", 4, causal=True)
 
 
 def optimizers():

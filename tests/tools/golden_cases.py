@@ -1,4 +1,7 @@
-"""golden_cases: each case of tests/golden/layers and tests/golden/library as a step of a program, and the numbers that it must give."""
+"""golden_cases: each case of tests/golden/layers and tests/golden/library as a step of a program, and the numbers that it must give.
+
+The steps of layers, functions and losses train, by gradient descent at the case's rate: of what has no parameters a shift of the input. They are run as
+often as the updates are many, and what they return besides the updated is that of the first time."""
 
 import json
 import os
@@ -33,7 +36,37 @@ class Case:
         self.row = row
         self.arguments = dict(row["arguments"])
         self.tensors = tensors
+        self.number = number
         self.model, self.step = f"Case{number}", f"run{number}"
+        self.updated = sorted(name[len("updated/") :] for name in self.tensors if name.startswith("updated/"))
+
+    def steps(self):
+        """What is run, one after another."""
+        return ",".join([self.step] * (len(self.tensors[f"updated/{self.updated[0]}"]) if self.updated else 1))
+
+    def compared(self, found):
+        """(name, what was found, what was expected) of each result."""
+        for name, expected in self.expected().items():
+            yield name, found[name][: len(expected)] if expected.ndim > 0 else found[name], expected
+
+    def path(self, name):
+        """Of a variable, as the language spells it."""
+        return f"Shift{self.number}.shift" if name == "shift" else f"{self.model}.{self.row['call']}.{name.replace('/', '.')}"
+
+    def shift(self):
+        """A model, and an expression of the input, shifted."""
+        if self.updated != ["shift"]:
+            return "", "input"
+        dims = ", ".join(map(str, self.row["tensors"]["input"]["shape"][1:]))
+        return f"model Shift{self.number}() {{\n    param shift: f32[{dims}] = zeros()\n    return shift\n}}\n", f"input + Shift{self.number}()"
+
+    def training(self, loss):
+        """The line that trains, and what is returned after it."""
+        results = "".join(f", updated_{name.replace('/', '_')}: {self.path(name)}" for name in self.updated)
+        return f"    minimize({loss}, sgd(learning_rate: {self.row['rate']}), normalize: examples)\n", results
+
+    def expected_updates(self):
+        return {f"result/updated_{name.replace('/', '_')}": self.tensors[f"updated/{name}"] for name in self.updated}
 
     def type(self, name):
         """Of a tensor whose first dimension is the batch."""
@@ -45,36 +78,32 @@ class Case:
 
 
 class Layer(Case):
-    """Value, new state, gradients by the input and by each parameter, of a model of that one layer."""
+    """Value, gradients by the input and by each parameter, updates and new states, of a model of that one layer."""
 
     def __init__(self, *row):
         super().__init__(*row)
-        self.training = self.arguments.pop("training", None)
+        self.mode = self.arguments.pop("training", None)
         self.inputs = [name[len("argument/") :] for name in self.tensors if name.startswith("argument/")]
         self.parameters = [name[len("parameter/") :] for name in self.tensors if name.startswith("parameter/")]
         self.states = [name[len("state/") :] for name in self.tensors if name.startswith("state/")]
 
-    def path(self, name):
-        return f"{self.model}/{self.row['call']}/{name}"
-
     def text(self):
-        mode = f", training: {literal(self.training)}" if self.training is not None else ""
+        mode = f", training: {literal(self.mode)}" if self.mode is not None else ""
         more = "".join(f", {name}: {self.type('argument/' + name)}" for name in self.inputs)
         given = self.arguments | {name: name + (" > 0" if self.tensors["argument/" + name].dtype == np.int32 else "") for name in self.inputs}
-        gradients = {name: f"grad(total, {name})" for name in ("input", *self.inputs) if self.gradient(name) in self.tensors}
-        gradients |= {name.replace("/", "_"): f"gradient_{name.replace('/', '_')}" for name in self.parameters}
-        lines = [
-            f"model {self.model}(x: {self.type('input')}{more}) {{ return {call(self.row['call'], given, ['x'])} }}",
-            f"step {self.step}(input: {self.type('input')}{more}, cotangent: {self.type('cotangent')}) {{",
-            f"    output = {self.model}({', '.join(['input', *self.inputs])}{mode})",
-            "    total = sum(output * cotangent)",
-        ]
-        if self.parameters:
-            lines += [f"    gradient_{name.replace('/', '_')} = 0" for name in self.parameters]
-            lines += [f"    for path, g in grad(total, params({self.model})) {{"]
-            lines += [f'        if path == "{self.path(name)}" {{ gradient_{name.replace("/", "_")} = g }}' for name in self.parameters]
-            lines += ["    }"]
-        return "\n".join([*lines, f"    return {', '.join(['output: output', *(f'{name}: {value}' for name, value in gradients.items())])}", "}"]) + "\n"
+        results = {name: f"grad(total, {name})" for name in ("input", *self.inputs) if self.gradient(name) in self.tensors}
+        results |= {f"gradient_{name.replace('/', '_')}": f"grad(total, {self.path(name)})" for name in self.parameters}
+        shift, x = self.shift()
+        training, updated = self.training("square(output - cotangent)")
+        gradients = "".join(f"    of_{name} = {value}\n" for name, value in results.items())  # before the parameters change
+        return f"""{shift}model {self.model}(x: {self.type('input')}{more}) {{ return {call(self.row['call'], given, ['x'])} }}
+step {self.step}(input: {self.type('input')}{more}, cotangent: {self.type('cotangent')}) {{
+    output = {self.model}({', '.join([x, *self.inputs])}{mode})
+    total = sum(output * cotangent)
+{gradients}{training}    return output: output, {', '.join(f'{name}: of_{name}' for name in results)}{updated}{"".join(
+        f', state_{name}: {self.path(name)}' for name in self.states)}
+}}
+"""
 
     def gradient(self, name):
         return "gradient/input" if name == "input" else f"gradient/argument/{name}"
@@ -82,49 +111,45 @@ class Layer(Case):
     def given(self):
         given = {f"input/{name}": self.tensors[name] for name in ("input", "cotangent")}
         given |= {f"input/{name}": self.tensors[f"argument/{name}"] for name in self.inputs}
-        for name in self.parameters:
-            given[f"variable/{self.path(name)}"] = self.tensors[f"parameter/{name}"]
-        for name in self.states:
-            given[f"variable/{self.path(name)}"] = self.tensors[f"state/{name}"]
+        for kind, names in (("parameter", self.parameters), ("state", self.states)):
+            given |= {f"variable/{self.path(name).replace('.', '/')}": self.tensors[f"{kind}/{name}"] for name in names}
         return given
 
     def expected(self):
-        expected = {"result/output": self.tensors["output"]}
+        expected = {"result/output": self.tensors["output"]} | self.expected_updates()
         for name in ("input", *self.inputs):
             if self.gradient(name) in self.tensors:
                 expected[f"result/{name}"] = self.tensors[self.gradient(name)]
         for name in self.parameters:
-            expected[f"result/{name.replace('/', '_')}"] = self.tensors[f"gradient/{name}"][np.newaxis]
+            expected[f"result/gradient_{name.replace('/', '_')}"] = self.tensors[f"gradient/{name}"][np.newaxis]
         for name in self.states:
-            expected[f"variable/{self.path(name)}"] = self.tensors["new_state/" + name if self.training else "state/" + name]
+            expected[f"result/state_{name}"] = self.tensors["new_state/" + name] if self.mode else self.tensors["state/" + name][np.newaxis]
         return expected
 
 
 class Function(Case):
+    given_names, loss = ("input", "cotangent"), "square(output - cotangent)"
+
     def text(self):
-        return f"""step {self.step}(input: {self.type('input')}, cotangent: {self.type('cotangent')}) {{
-    output = {call(self.row['call'], self.arguments, ['input'])}
-    return output: output, input: grad(sum(output * cotangent), input)
+        shift, x = self.shift()
+        training, updated = self.training(self.loss)
+        return f"""{shift}step {self.step}({', '.join(f'{name}: {self.type(name)}' for name in self.given_names)}) {{
+    x = {x}
+    output = {call(self.row['call'], self.arguments, ['target', 'x'] if 'target' in self.given_names else ['x'])}
+    gradient = grad(sum(output * cotangent), input)
+{training}    return output: output, input: gradient{updated}
 }}
 """
 
     def given(self):
-        return {f"input/{name}": self.tensors[name] for name in ("input", "cotangent")}
+        return {f"input/{name}": self.tensors[name] for name in self.given_names}
 
     def expected(self):
-        return {"result/output": self.tensors["output"], "result/input": self.tensors["gradient/input"]}
+        return {"result/output": self.tensors["output"], "result/input": self.tensors["gradient/input"]} | self.expected_updates()
 
 
 class Loss(Function):
-    def text(self):
-        return f"""step {self.step}(target: {self.type('target')}, input: {self.type('input')}, cotangent: {self.type('cotangent')}) {{
-    output = {call(self.row['call'], self.arguments, ['target', 'input'])}
-    return output: output, input: grad(sum(output * cotangent), input)
-}}
-"""
-
-    def given(self):
-        return {f"input/{name}": self.tensors[name] for name in ("target", "input", "cotangent")}
+    given_names, loss = ("target", "input", "cotangent"), "output"
 
 
 class Optimizer(Case):
