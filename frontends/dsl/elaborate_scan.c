@@ -124,9 +124,10 @@ static int64_t length_of(dt_elaborator *e, const group *xs, const dt_object *a, 
             return 0;
         }
         if (length == 0) length = extent;
-        if (extent != length || extent == 0)
+        if (extent == 0) return dt_elaborator_fail(e, "scan: axis %d of %s has no positions to walk along", axes[i], described), 0;
+        if (extent != length)
             return dt_elaborator_fail(e, "scan: axis %d of %s has %lld positions, not %lld", axes[i], described, (long long)extent,
-                                      (long long)(length > 0 ? length : 1)),
+                                      (long long)length),
                    0;
     }
     return length;

@@ -157,11 +157,12 @@ static void lex_number(lexer *l) {
     }
 }
 
+/* In single quotes too, which is a mistake, so that nothing follows from it. */
 static void lex_string(lexer *l) {
     const char *start = l->at++;
     dt_text value = {.arena = l->arena};
     dt_text_append(&value, "");
-    while (*l->at != '"' && *l->at != '\n' && *l->at != '\0') {
+    while (*l->at != *start && *l->at != '\n' && *l->at != '\0') {
         char c = *l->at++;
         if (c == '\\' && *l->at != '\n' && *l->at != '\0') {
             char escaped = *l->at++;
@@ -172,11 +173,12 @@ static void lex_string(lexer *l) {
         }
         dt_text_append_bytes(&value, &c, 1);
     }
-    if (*l->at == '"')
+    if (*l->at == *start)
         l->at++;
     else
         dt_diagnostic_help(dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, span_from(l, start), "the string does not end on its line"),
                            "close it with \"");
+    if (*start == '\'') dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, span_from(l, start), "a string stands in double quotes");
     push(l, DT_TOKEN_STRING, start)->text = value.data;
 }
 
@@ -242,7 +244,7 @@ dt_token *dt_lex(dt_arena *arena, dt_diagnostics *diagnostics, int file, const c
             lex_name(&l);
         else if (is_digit(c))
             lex_number(&l);
-        else if (c == '"')
+        else if (c == '"' || (c == '\'' && l.at[1 + strcspn(l.at + 1, "'\n")] == c))
             lex_string(&l);
         else
             lex_symbol(&l);

@@ -98,7 +98,15 @@ def sums():
             checks.near(f"{how}: {name}", found[f"result/{name}"], value, relative=1e-5, absolute=1e-5)
 
 
+def empty():
+    text = "use ordering\nstep run(x: f32[B, 3, 0]) { return sort: sort(x), argsort: argsort(x, axis: 2), cumsum: cumsum(x), twice: repeat(x, 2, axis: -1) }"
+    for how, found in ways(write(text), "run", {"input/x": np.zeros((4, 3, 0), np.float32)}, 4):
+        for name in ("sort", "argsort", "cumsum", "twice"):
+            checks.that(found[f"result/{name}"].shape == (4, 3, 0), f"{how}: {name} of nothing is {found[f'result/{name}'].shape}")
+
+
 order()
 gradients()
 sums()
+empty()
 checks.finish()
