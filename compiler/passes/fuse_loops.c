@@ -3,10 +3,10 @@
  * None of it is a kernel: a kernel of the body is given, in each iteration, the addresses that are that iteration's.
  *
  *     scanned    the part of a tensor in memory, along the axis
- *     carry      one of two places, in turn: an iteration reads the one and stores what `advance` says to the other; `final` is the one stored last
- *     stack      the part of the stack's memory, to which the nest that computes the value stores it
+ *     carry      one of two halves of a buffer, in turn: an iteration reads the one and stores what `advance` says to the other; `final` is the one
+ * stored last stack      the part of the stack's memory, to which the nest that computes the value stores it
  *
- * So before a loop begins what it scans is in memory, and the beginning of each carry is stored to its first place. Groups, and kernels with them,
+ * So before a loop begins what it scans is in memory, and the beginning of each carry is stored to its first half. Groups, and kernels with them,
  * do not go beyond a body. All values of a loop are computed once for all replicas, or all for each. */
 #include "compiler/kernel/nest.h"
 #include "compiler/kernel/view.h"
@@ -69,31 +69,31 @@ static void give_own_buffer(dt_fusion *f, const dt_value *loop, const dt_value *
 
 static void begin_carry(dt_fusion *f, const dt_value *loop, const dt_value *carry) {
     enum {
-        n_places = 2
+        n_halves = 2
     };
     const dt_value *advance = f->advances[carry->id];
     dt_placement *placement = dt_placement_of(f, carry);
     bool replicated = f->is_replicated[loop->id];
     int rank = carry->shape.rank + 1;
     int64_t *dims = DT_NEW_ARRAY(f->arena, int64_t, rank);
-    dims[0] = n_places;
+    dims[0] = n_halves;
     for (int d = 1; d < rank; d++) dims[d] = carry->shape.dims[d - 1];
-    dt_view place = {.shape = {rank, dims}};
-    place.of = dt_plan_add_buffer(f->arena, f->plan,
-                                  (dt_buffer){.name = name_of(f, carry, " places"),
-                                              .space = replicated ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH,
-                                              .dtype = carry->dtype,
-                                              .shape = place.shape,
-                                              .variable = -1,
-                                              .input = -1});
-    placement->producer = dt_fusion_store(f, carry->operands[0], dt_plan_add_view(f->arena, f->plan, name_of(f, carry, " first"), place), replicated);
+    dt_view half = {.shape = {rank, dims}};
+    half.of = dt_plan_add_buffer(f->arena, f->plan,
+                                 (dt_buffer){.name = name_of(f, carry, " halves"),
+                                             .space = replicated ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH,
+                                             .dtype = carry->dtype,
+                                             .shape = half.shape,
+                                             .variable = -1,
+                                             .input = -1});
+    placement->producer = dt_fusion_store(f, carry->operands[0], dt_plan_add_view(f->arena, f->plan, name_of(f, carry, " first"), half), replicated);
     placement->stored = true;
-    place.loop = f->loops[loop->id];
-    place.step = 1;
-    place.wrap = n_places;
-    f->lowering->buffers[carry->id] = dt_plan_add_view(f->arena, f->plan, name_of(f, carry, ""), place);
-    place.first = 1;
-    f->parts[advance->id] = dt_plan_add_view(f->arena, f->plan, name_of(f, carry, " next"), place);
+    half.loop = f->loops[loop->id];
+    half.step = 1;
+    half.wrap = n_halves;
+    f->lowering->buffers[carry->id] = dt_plan_add_view(f->arena, f->plan, name_of(f, carry, ""), half);
+    half.first = 1;
+    f->parts[advance->id] = dt_plan_add_view(f->arena, f->plan, name_of(f, carry, " next"), half);
     give_own_buffer(f, loop, advance->operands[1], f->parts[advance->id]);
 }
 

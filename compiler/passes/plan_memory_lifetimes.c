@@ -21,10 +21,10 @@ typedef struct timeline {
     int64_t *kernel_time; /* when its first nest runs */
     int64_t end;
     dt_lifetime *lifetimes;
-    dt_lifetime *loops;         /* [n_loops] from the first kernel of the body to the last */
-    const dt_plan_loop **homes; /* [n_buffers] the innermost loop that all uses are in; NULL: none is around all */
-    bool *by_row;               /* every use so far is at the row of one row loop */
-    use *uses;                  /* [n_buffers] the first one; kernel -1: none */
+    dt_lifetime *loops;          /* [n_loops] from the first kernel of the body to the last */
+    const dt_plan_loop **scopes; /* [n_buffers] the innermost loop that all uses are in; NULL: none is around all */
+    bool *by_row;                /* every use so far is at the row of one row loop */
+    use *uses;                   /* [n_buffers] the first one; kernel -1: none */
 } timeline;
 
 static void extend(timeline *t, int buffer, int64_t first, int64_t last) {
@@ -47,13 +47,13 @@ static use use_of(const dt_kernel_function *kernel, int k, int n) {
     return use;
 }
 
-/* The home of the buffer becomes one that this use is in as well, and that the loops are in whose iterations use different parts of it. */
-static void widen_home(timeline *t, int root, int buffer, const dt_plan_loop *loop) {
-    const dt_plan_loop **home = &t->homes[root];
-    if (t->uses[root].kernel < 0) *home = loop;
-    while (!dt_loop_is_within(loop, *home)) *home = (*home)->around;
+/* The scope of the buffer becomes one that this use is in as well, and that the loops are in whose iterations use different parts of it. */
+static void widen_scope(timeline *t, int root, int buffer, const dt_plan_loop *loop) {
+    const dt_plan_loop **scope = &t->scopes[root];
+    if (t->uses[root].kernel < 0) *scope = loop;
+    while (!dt_loop_is_within(loop, *scope)) *scope = (*scope)->around;
     for (const dt_view *view = t->plan->buffers[buffer].view; view != NULL; view = t->plan->buffers[view->of].view)
-        while (view->loop != NULL && dt_loop_is_within(*home, view->loop)) *home = (*home)->around;
+        while (view->loop != NULL && dt_loop_is_within(*scope, view->loop)) *scope = (*scope)->around;
 }
 
 static void add_use(timeline *t, int k, int n, const dt_address *address) {
@@ -61,7 +61,7 @@ static void add_use(timeline *t, int k, int n, const dt_address *address) {
     int buffer = dt_buffer_root(t->plan, kernel->buffers[address->buffer]);
     use now = use_of(kernel, k, n), *first = &t->uses[buffer];
     if (buffer != kernel->buffers[address->buffer]) t->by_row[buffer] = false;
-    widen_home(t, buffer, kernel->buffers[address->buffer], kernel->loop);
+    widen_scope(t, buffer, kernel->buffers[address->buffer], kernel->loop);
     if (!is_at_row(&kernel->nests[n], address, t->plan->buffers[buffer].shape)) t->by_row[buffer] = false;
     if (first->kernel < 0)
         *first = now;
@@ -83,7 +83,7 @@ static void add_lifetime(timeline *t, int k, int n, const dt_address *address) {
     int buffer = dt_buffer_root(t->plan, t->plan->kernels[k].buffers[address->buffer]);
     use now = use_of(&t->plan->kernels[k], k, n);
     int64_t time = t->kernel_time[k];
-    for (const dt_plan_loop *loop = t->plan->kernels[k].loop; loop != t->homes[buffer]; loop = loop->around)
+    for (const dt_plan_loop *loop = t->plan->kernels[k].loop; loop != t->scopes[buffer]; loop = loop->around)
         extend(t, buffer, t->loops[loop->number].first, t->loops[loop->number].last);
     bool whole_run = now.run_last >= 0 && !t->plan->buffers[buffer].one_row;
     int first, last;
@@ -159,7 +159,7 @@ dt_lifetime *dt_plan_lifetimes(dt_arena *arena, dt_plan *plan) {
     t.lifetimes = DT_NEW_ARRAY(arena, dt_lifetime, plan->n_buffers);
     t.by_row = DT_NEW_ARRAY(arena, bool, plan->n_buffers);
     t.uses = DT_NEW_ARRAY(arena, use, plan->n_buffers);
-    t.homes = DT_NEW_ARRAY(arena, const dt_plan_loop *, plan->n_buffers);
+    t.scopes = DT_NEW_ARRAY(arena, const dt_plan_loop *, plan->n_buffers);
     t.loops = DT_NEW_ARRAY(arena, dt_lifetime, plan->n_loops);
     for (int l = 0; l < plan->n_loops; l++) t.loops[l] = (dt_lifetime){INT64_MAX, -1};
     for (int b = 0; b < plan->n_buffers; b++) t.lifetimes[b] = (dt_lifetime){INT64_MAX, -1};

@@ -98,7 +98,7 @@ static bool read_operand(einsum *s, int k, const char *text, size_t n) {
     return true;
 }
 
-/* Without "->": the letters that occur once, sorted, behind those of `...`. */
+/* Without "->": the letters that occur once, sorted, after those of `...`. */
 static void default_result(einsum *s, const char *text) {
     for (int k = s->n_ellipsis; k-- > 0;) s->result.items[s->result.n++] = ELLIPSIS + k;
     int seen[ELLIPSIS] = {0};
