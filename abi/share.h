@@ -12,6 +12,7 @@
 enum {
     DT_SHARE_LINE = 64,         /* elements: a cache line of any type, at least */
     DT_SHARE_MOST_BLOCK = 4096, /* elements of a block; a sum over no more is not made of blocks */
+    DT_SHARE_NONE = INT32_MAX,  /* share 0 of so many is empty, of any tensor: what a process has that owns nothing */
     DT_SHARE_LEAST = 1024       /* elements of a tensor that is worth exchanges of its own; of less, every process has all */
 };
 

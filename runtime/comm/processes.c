@@ -348,6 +348,9 @@ double dt_processes_start_seconds(double deadline_seconds) { return deadline_sec
 
 int dt_processes_number(const dt_processes *processes) { return processes == NULL ? 0 : processes->number; }
 int dt_processes_count(const dt_processes *processes) { return processes == NULL ? 1 : processes->n; }
+dt_process_roles dt_processes_roles(const dt_processes *processes) {
+    return processes == NULL ? (dt_process_roles){.n_processes = 1} : (dt_process_roles){processes->n, processes->transport->n_servers};
+}
 const dt_transport *dt_processes_transport(const dt_processes *processes) { return processes == NULL ? NULL : processes->transport; }
 dt_progress *dt_processes_progress(dt_processes *processes) { return processes == NULL ? NULL : &processes->progress; }
 double dt_processes_exchanging_seconds(const dt_processes *processes) { return processes == NULL ? 0 : atomic_load(&processes->exchanging_seconds); }
@@ -379,6 +382,24 @@ static dt_schedule gather_schedule(int p, int n, dt_arena *arena) {
         dt_list_push(arena, &rounds, round);
     }
     return (dt_schedule){.n_slots = 1, .slots = slot, .n_rounds = (int)rounds.n, .rounds = rounds.items};
+}
+
+/* The same by way of process 0, in two rounds: workers of parameter servers send nothing to one another. */
+static dt_schedule star_schedule(int p, int n, dt_arena *arena) {
+    dt_schedule_slot *slot = DT_NEW(arena, dt_schedule_slot);
+    dt_schedule_round *rounds = DT_NEW_ARRAY(arena, dt_schedule_round, 2);
+    *slot = (dt_schedule_slot){0, (int64_t)n * DT_RECORD_BYTES};
+    for (int r = 0; r < 2; r++) {
+        dt_schedule_message *messages = DT_NEW_ARRAY(arena, dt_schedule_message, n);
+        bool back = r == 1;
+        for (int other = 1; other < n; other++) {
+            dt_schedule_message one = {.peer = p == 0 ? other : 0, .sends = (p == 0) == back, .n_bytes = slot->n_bytes};
+            if (!back) one = (dt_schedule_message){one.peer, one.sends, 0, (int64_t)other * DT_RECORD_BYTES, DT_RECORD_BYTES};
+            if (p == 0 || p == other) messages[rounds[r].n_messages++] = one;
+        }
+        rounds[r].messages = messages;
+    }
+    return (dt_schedule){.n_slots = 1, .slots = slot, .n_rounds = 2, .rounds = rounds};
 }
 
 /* What dt_processes_await stands for: a message of the next process. */
@@ -417,7 +438,8 @@ static dt_status *open_guarded(dt_processes *self) {
     self->number = self->transport->process;
     self->n = self->transport->n_processes;
     self->records = dt_arena_new_array(self->arena, (size_t)self->n, DT_RECORD_BYTES);
-    dt_schedule schedule = gather_schedule(self->number, self->n, self->arena);
+    bool has_servers = self->transport->n_servers > 0;
+    dt_schedule schedule = (has_servers ? star_schedule : gather_schedule)(self->number, self->n, self->arena);
     self->gathering = dt_exchange_create(&schedule, 0, NULL, "records", dt_processes_new_tag(self), self->arena);
     dt_exchange_place(self->gathering, self->records);
     self->bytes_tag = dt_processes_new_tag(self);
@@ -501,7 +523,8 @@ void dt_processes_close(dt_processes *processes, int exit_status) {
     bool hangs = pthread_timedjoin_np(processes->thread, NULL, &end) != 0; /* somebody else does, and this process has all it wants */
     if (hangs && !processes->options.outlives) _exit(exit_status);
     if (hangs) pthread_detach(processes->thread);
-    if (!hangs && !(processes->options.outlives && atomic_load(&processes->aborted))) free_processes(processes);
+    bool may_be_reached = processes->options.outlives && !processes->options.lets_go && atomic_load(&processes->aborted);
+    if (!hangs && !may_be_reached) free_processes(processes);
 }
 
 /* ---- exchanges ---- */

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "runtime/comm/exchange.h"
+#include "runtime/comm/microbatches.h"
 #include "runtime/comm/process_state.h"
 #include "runtime/threads/progress.h"
 #include "runtime/threads/timeline.h"
@@ -25,7 +26,8 @@ typedef struct dt_processes_options {
     dt_state_file *state;    /* where this process's state is kept; NULL: nowhere */
     atomic_int *stop;        /* number of the signal that asked for the end: of one process, and so of all; NULL: there is none */
     bool outlives;           /* the process goes on without the others after a failure: nothing of ours ends it, and what messages may still reach is
-                                never given back */
+                                never given back, */
+    bool lets_go;            /* but where the transport touches no memory once its thread has ended */
 } dt_processes_options;
 
 enum {
@@ -46,6 +48,7 @@ void dt_processes_take_cores(dt_processes *processes);
 
 int dt_processes_number(const dt_processes *processes); /* of this one, from 0 */
 int dt_processes_count(const dt_processes *processes);
+dt_process_roles dt_processes_roles(const dt_processes *processes);
 const dt_transport *dt_processes_transport(const dt_processes *processes); /* to read what it says of itself; NULL: alone */
 dt_progress *dt_processes_progress(dt_processes *processes);               /* of this process; NULL: nobody waits for it */
 

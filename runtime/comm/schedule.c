@@ -57,18 +57,18 @@ const dt_schedule_node *dt_schedule_nodes(int64_t first, int64_t end, int64_t n_
     return nodes.items;
 }
 
+static dt_process_roles roles_of(const dt_schedule_options *options) { return (dt_process_roles){options->n_processes, options->n_servers}; }
+
 static void append_nodes_of_process(node_list *nodes, const dt_schedule_options *options, int process, dt_arena *arena) {
     int n = (int)options->n_microbatches;
-    range own = {dt_microbatches_first_of_rank(process, options->n_processes, n),
-                 dt_microbatches_first_of_rank(process + 1, options->n_processes, n)};
-    append_nodes(nodes, own, 0, n, arena);
+    dt_microbatch_range own = dt_microbatches_of_process(roles_of(options), process, n);
+    append_nodes(nodes, (range){own.first, own.end}, 0, n, arena);
 }
 
 /* What one process has, as if it were a node. */
 static void append_own_run(node_list *nodes, const dt_schedule_options *options, dt_arena *arena) {
-    int n = (int)options->n_microbatches, first = dt_microbatches_first_of_rank(options->process, options->n_processes, n);
-    int end = dt_microbatches_first_of_rank(options->process + 1, options->n_processes, n);
-    dt_list_push(arena, nodes, ((dt_schedule_node){first, end - first}));
+    dt_microbatch_range own = dt_microbatches_of_process(roles_of(options), options->process, (int)options->n_microbatches);
+    dt_list_push(arena, nodes, ((dt_schedule_node){own.first, own.end - own.first}));
 }
 
 /* Whether each process has one node, all of the same span, so that the tree above them is the tree over as many leaves as there are processes. */
@@ -124,8 +124,9 @@ static void end_round(builder *b) {
 
 static range share_of(const dt_schedule_options *options, int process) {
     if (options->parts != NULL) return (range){options->parts[process], options->ends != NULL ? options->ends[process] : options->parts[process + 1]};
-    int64_t n = n_units(options), n_processes = options->n_processes;
-    return range_of_units(options, n * process / n_processes, n * (process + 1) / n_processes);
+    dt_process_roles roles = roles_of(options);
+    int64_t n = n_units(options), n_owners = dt_process_n_owners(roles);
+    return range_of_units(options, n * dt_process_bound(roles, process) / n_owners, n * dt_process_bound(roles, process + 1) / n_owners);
 }
 
 dt_schedule_slot dt_schedule_share(const dt_schedule_options *options, int process) {
@@ -264,7 +265,7 @@ static void halve(builder *b) {
 
 static dt_schedule_algorithm choose(const dt_schedule_options *options) {
     if (options->algorithm == DT_SCHEDULE_ENGINE) return DT_SCHEDULE_ENGINE;
-    if (options->goal != DT_SCHEDULE_ALL_REDUCE || !has_equal_nodes(options)) return DT_SCHEDULE_DIRECT;
+    if (options->goal != DT_SCHEDULE_ALL_REDUCE || options->n_servers > 0 || !has_equal_nodes(options)) return DT_SCHEDULE_DIRECT;
     if (options->algorithm != DT_SCHEDULE_AUTO) return options->algorithm;
     return options->n_processes <= MOST_DIRECT ? DT_SCHEDULE_DIRECT : DT_SCHEDULE_HALVING;
 }

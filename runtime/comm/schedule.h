@@ -9,6 +9,9 @@
  *     halving   where each process has one node, all of the same span: halves are exchanged along the tree, neighbours first, until each has the sum
  *               of a share; and back again.
  *
+ * Of a run with parameter servers (microbatches.h) each exchange is direct: servers own the image's shares and have no nodes, workers have nodes and
+ * own nothing. So workers send their nodes to the servers, servers add them up and send the sums to all, and no worker sends anything to another.
+ *
  * Bytes that a process sends for an image of N, P processes, k nodes each: direct (k + 1) N (P - 1) / P, in 2 rounds of k (P - 1) and P - 1 messages;
  * halving at most 2 N, in 2 ceil(log2 P) rounds of one message, mostly. Memory, beside the nodes: direct N / P for each node of another process,
  * halving N / 2. Recursive halving and doubling: Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH
@@ -45,8 +48,8 @@ typedef enum dt_schedule_algorithm {
 typedef struct dt_schedule_options {
     dt_schedule_goal goal;
     dt_schedule_algorithm algorithm;
-    int process, n_processes;
-    int64_t n_microbatches; /* of all processes, n_processes at least; process p has [p M / P, (p + 1) M / P). Not of ALL_GATHER */
+    int process, n_processes, n_servers;
+    int64_t n_microbatches; /* of all processes, at least as many as hold some: dt_microbatches_of_process. Not of ALL_GATHER */
     int64_t n_bytes;        /* of the image */
     const int64_t *parts;   /* [n_processes + 1] REDUCE_SCATTER, ALL_GATHER: process p's part of the image is [parts[p], parts[p + 1]), from 0 to
                                n_bytes. It may be empty, and end within a unit */

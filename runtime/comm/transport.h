@@ -50,6 +50,7 @@ typedef struct dt_transport_kind {
 struct dt_transport { /* the head of every implementation's own struct */
     const dt_transport_kind *kind;
     int process, n_processes;
+    int n_servers;                            /* 0, or how many of them, the first ones, are parameter servers (microbatches.h) */
     int process_of_host, n_processes_of_host; /* among those of this machine */
     char version[64];                         /* of the engine: "Open MPI 4.1.4" */
     uint64_t n_sent_bytes;                    /* of messages, since it was opened */

@@ -71,6 +71,13 @@ dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, i
     return (dt_byte_range){first * bytes, (end - first) * bytes};
 }
 
+void dt_memory_domain_take_share(dt_memory_domain *domain, dt_process_roles sharing, int process) {
+    bool owns = process < dt_process_n_owners(sharing);
+    domain->sharing = sharing;
+    domain->share = owns ? process : 0;
+    domain->n_shares = owns ? dt_process_n_owners(sharing) : DT_SHARE_NONE;
+}
+
 /* Of all slots together. */
 static int64_t slot_bytes(const dt_artifact *artifact, int share, int n_shares) {
     int64_t bytes = 0;

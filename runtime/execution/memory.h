@@ -55,9 +55,10 @@ typedef struct dt_memory_domain {
     bool is_allocated;
     char *memory; /* until it is allocated, an address that no other domain has: lists are made of such addresses to see how long they are */
     int64_t bytes;
-    int share, n_shares; /* what of an optimizer's states it has; 0 of 1: all of them */
-    int64_t *variables;  /* [n_variables] from its start; 0 of one that it does not have. Of one that is shared out, the first element, which may be
-                            another's: less than 0 */
+    dt_process_roles sharing; /* those that share out the optimizer's states; of one, or none: nobody does */
+    int share, n_shares;      /* what of these states it has; 0 of 1: all of them; 0 of DT_SHARE_NONE: nothing */
+    int64_t *variables; /* [n_variables] from its start; 0 of one that it does not have. Of one that is shared out, the first element, which may be
+                           another's: less than 0 */
     dt_space_layout device_space;
 } dt_memory_domain;
 
@@ -105,7 +106,10 @@ static inline bool dt_memory_domain_runs(const dt_memory_domain *domain, int fun
     return dt_memory_domain_is_whole(domain) || !domain->placement->functions[function].central[kernel];
 }
 
-/* What is said of the device, artifact and microbatches must be set. What they allocate is of the arena. */
+/* Of a process of those that share out the optimizer's states: sharing, share, n_shares. */
+void dt_memory_domain_take_share(dt_memory_domain *domain, dt_process_roles sharing, int process);
+
+/* What is said of the device, artifact, share and microbatches must be set. What they allocate is of the arena. */
 void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artifact, int n_all_microbatches, int wanted, dt_arena *arena);
 void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind *kind, int wanted, dt_arena *arena);
 

@@ -114,7 +114,9 @@ static void add_collectives(builder *in, int segment, int n) {
 }
 
 /* How many buffers are gathered after the kernel. */
-static int n_gathers(const builder *in, const dt_artifact_kernel *kernel) { return in->memory->domain->n_shares > 1 ? kernel->n_gathers : 0; }
+static int n_gathers(const builder *in, const dt_artifact_kernel *kernel) {
+    return in->memory->domain->sharing.n_processes > 1 ? kernel->n_gathers : 0;
+}
 
 /* Whether this executor runs, of a kernel that runs once, its part. */
 static bool runs(const builder *in, int k) {
@@ -231,10 +233,12 @@ static void **targets_of(const builder *in, const dt_artifact_collective *collec
 
 /* NULL where nobody shares out. */
 static const int64_t *shares_of(const builder *in, dt_share how, size_t n) {
-    int n_shares = in->memory->domain->n_shares;
-    int64_t *shares = DT_NEW_ARRAY(in->arena, int64_t, n_shares + 1);
-    for (int p = 0; p <= n_shares; p++) shares[p] = dt_share_first_element(how, (int64_t)n, p, n_shares);
-    return n_shares > 1 ? shares : NULL;
+    dt_process_roles sharing = in->memory->domain->sharing;
+    if (sharing.n_processes <= 1) return NULL;
+    int64_t *shares = DT_NEW_ARRAY(in->arena, int64_t, sharing.n_processes + 1);
+    for (int p = 0; p <= sharing.n_processes; p++)
+        shares[p] = dt_share_first_element(how, (int64_t)n, dt_process_bound(sharing, p), dt_process_n_owners(sharing));
+    return shares;
 }
 
 static dt_collective_part part_of(const builder *in, const dt_artifact_collective *collective) {

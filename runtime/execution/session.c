@@ -107,12 +107,16 @@ static dt_status *check_options(dt_session *session) {
                         dt_plural(n), beside, options->replicas, dt_plural(options->replicas), n);
     session->process = dt_processes_number(options->processes);
     session->n_processes = dt_processes_count(options->processes);
-    if ((int64_t)n * session->n_processes > options->replicas)
+    session->roles = dt_processes_roles(options->processes);
+    int n_workers = dt_process_n_workers(session->roles);
+    if ((int64_t)n * n_workers > options->replicas) {
+        bool has_servers = session->roles.n_servers > 0;
         return dt_error(DT_INVALID_ARGUMENT,
-                        "%d processes of %d device%s%s for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %" PRId64
-                        ", or start fewer processes: mpirun -n %" PRId64,
-                        session->n_processes, n, dt_plural(n), beside, options->replicas, dt_plural(options->replicas),
-                        (int64_t)n * session->n_processes, options->replicas / n);
+                        "%d %s of %d device%s%s for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %" PRId64
+                        ", or start fewer %s %" PRId64,
+                        n_workers, has_servers ? "workers" : "processes", n, dt_plural(n), beside, options->replicas, dt_plural(options->replicas),
+                        (int64_t)n * n_workers, has_servers ? "workers:" : "processes: mpirun -n", options->replicas / n);
+    }
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = dt_session_options_default().deadline_seconds;
     return NULL;
 }
@@ -126,7 +130,7 @@ static dt_microbatches microbatches_of(const dt_session *session) {
 
 static dt_row_range rows_of(const dt_session *session, int process) {
     dt_microbatches rows = microbatches_of(session);
-    return dt_microbatches_rows_of_process(&rows, session->options.replicas, process, session->n_processes);
+    return dt_microbatches_rows_of_process(&rows, session->options.replicas, process, session->roles);
 }
 
 static dt_row_range rows_here(const dt_session *session) { return rows_of(session, session->process); }
@@ -148,7 +152,7 @@ static int n_together(const dt_session *session, int n_microbatches) {
     };
     const dt_transport *transport = dt_processes_transport(session->options.processes);
     bool has_wire = transport != NULL && transport->n_processes_of_host < transport->n_processes && session->spec.kind->reads_host;
-    return !has_wire ? 1 : n_microbatches < MOST_TOGETHER ? n_microbatches : MOST_TOGETHER;
+    return !has_wire || n_microbatches == 0 ? 1 : n_microbatches < MOST_TOGETHER ? n_microbatches : MOST_TOGETHER;
 }
 
 /* Of the microbatches of this process. Others are told. */
@@ -164,11 +168,13 @@ static void count_bad_indices(void *context) {
     session->is_counted = true;
 }
 
+/* The first executor of a server has one that is always empty and in no sum: it makes what is the same in all microbatches. */
 static dt_status *open_executor(dt_session *session, int e) {
     const dt_device_kind *kind = session->spec.kind;
     dt_executor *executor = &session->executors[e];
     int first = dt_microbatches_first_of_member(e, session->n_executors, session->n_idle, session->n_microbatches);
     int end = dt_microbatches_first_of_member(e + 1, session->n_executors, session->n_idle, session->n_microbatches);
+    if (session->n_microbatches == 0 && e == 0) end = 1;
     session->peers[e] = executor;
     DT_TRY(dt_device_open(kind, dt_device_spec_number(&session->spec, e), session->n_executors, &executor->device));
     snprintf(executor->device->name, sizeof executor->device->name, "%s:%d", kind->name,
@@ -199,8 +205,8 @@ static dt_status *open_executor(dt_session *session, int e) {
                               : NULL;
 }
 
-static bool shares_out(const dt_session *session) { return session->options.shard_optimizer; }
-static int n_shares(const dt_session *session) { return shares_out(session) ? session->n_processes : 1; }
+/* Parameter servers do so always. */
+static bool shares_out(const dt_session *session) { return session->options.shard_optimizer || session->roles.n_servers > 0; }
 
 /* Executors of one memory are of one domain. In central storage those of the central device run all there that runs once. */
 static void open_domains(dt_session *session) {
@@ -216,9 +222,9 @@ static void open_domains(dt_session *session) {
                                                  .n_parts = !shared               ? 1
                                                             : session->n_idle > 0 ? session->n_idle
                                                                                   : n,
-                                                 .placement = placement,
-                                                 .share = shares_out(session) ? session->process : 0,
-                                                 .n_shares = n_shares(session)};
+                                                 .placement = placement};
+        dt_memory_domain_take_share(&session->domains[d], shares_out(session) ? session->roles : (dt_process_roles){.n_processes = 1},
+                                    session->process);
         dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, wanted(session), session->arena);
     }
     for (int e = 0; e < n; e++) {
@@ -294,18 +300,19 @@ static dt_status *join_group(dt_session *session) {
     return status;
 }
 
-/* Microbatches are dealt to all processes alike, and in each to its executors: where D divides V, a device's executors hold what its replicas are
- * made of. A core that would get none is left out, but those of a central device. */
+/* Microbatches are dealt to all workers alike, and in each to its executors: where D divides V, a device's executors hold what its replicas are
+ * made of. A core that would get none is left out, but those of a central device, and those of a server, which share out updates alone. */
 static dt_status *open_executors(dt_session *session) {
     const dt_microbatches rows = microbatches_of(session);
     int n_all = (int)(rows.per_replica * session->options.replicas), n = dt_session_n_computing(session) * session->spec.n_cores;
-    if (session->n_processes > n_all)
+    if (dt_process_n_workers(session->roles) > n_all)
         return dt_error(DT_INVALID_ARGUMENT, "%d processes for %d microbatches: each process holds at least one; use fewer processes",
-                        session->n_processes, n_all);
+                        dt_process_n_workers(session->roles), n_all);
+    dt_microbatch_range own = dt_microbatches_of_process(session->roles, session->process, n_all);
     session->n_all_microbatches = n_all;
-    session->first_microbatch = dt_microbatches_first_of_rank(session->process, session->n_processes, n_all);
-    session->n_microbatches = dt_microbatches_first_of_rank(session->process + 1, session->n_processes, n_all) - session->first_microbatch;
-    if (n > session->n_microbatches) n = session->n_microbatches;
+    session->first_microbatch = own.first;
+    session->n_microbatches = own.end - own.first;
+    if (n > session->n_microbatches && session->n_microbatches > 0) n = session->n_microbatches;
     session->n_idle = dt_session_has_central_device(session) ? session->spec.n_cores : 0;
     n += session->n_idle;
     session->executors = DT_NEW_ARRAY(session->arena, dt_executor, n);
@@ -782,7 +789,7 @@ dt_status *dt_session_set_variable(dt_session *session, int variable, const void
 }
 
 dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data) {
-    bool is_shared = session->artifact->variables[variable].share.unit > 0 && n_shares(session) > 1;
+    bool is_shared = session->artifact->variables[variable].share.unit > 0 && shares_out(session) && session->n_processes > 1;
     if (is_shared) return dt_shared_variable_collect(session->artifact, &session->domains[0], variable, session->options.processes, data);
     return dt_session_leads(session) ? dt_session_get_variable(session, 0, variable, data) : NULL;
 }
@@ -858,5 +865,7 @@ void dt_session_print_crossing(const dt_session *session, dt_text *text) {
 }
 
 void dt_session_print_sharing(const dt_session *session, dt_text *text) {
-    if (shares_out(session)) dt_memory_print_sharing(session->artifact, session->n_processes, text);
+    int n_owners = dt_process_n_owners(session->roles);
+    bool is_asked = session->options.shard_optimizer || n_owners > 1;
+    if (shares_out(session) && is_asked) dt_memory_print_sharing(session->artifact, n_owners, text);
 }

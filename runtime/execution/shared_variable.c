@@ -16,9 +16,9 @@ static size_t bytes_from(dt_byte_range share, int64_t at) {
 }
 
 /* A piece of each process's share, to where they belong in `data`. */
-static void place(const dt_artifact_variable *variable, int64_t at, int n_processes, const char *pieces, char *data) {
-    for (int p = 0; p < n_processes; p++) {
-        dt_byte_range share = dt_memory_share(variable, p, n_processes);
+static void place(const dt_artifact_variable *variable, int64_t at, int n_owners, const char *pieces, char *data) {
+    for (int p = 0; p < n_owners; p++) {
+        dt_byte_range share = dt_memory_share(variable, p, n_owners);
         size_t n = bytes_from(share, at);
         if (n > 0) memcpy(data + share.first + at, pieces, n);
         pieces += n;
@@ -28,12 +28,12 @@ static void place(const dt_artifact_variable *variable, int64_t at, int n_proces
 dt_status *dt_shared_variable_collect(const dt_artifact *artifact, const dt_memory_domain *domain, int variable, dt_processes *processes,
                                       void *data) {
     const dt_artifact_variable *about = &artifact->variables[variable];
-    int n_processes = dt_processes_count(processes);
+    int n_owners = dt_process_n_owners(dt_processes_roles(processes));
     dt_byte_range own = dt_memory_share(about, domain->share, domain->n_shares);
     const char *memory = domain->memory + domain->variables[variable] + own.first;
     int64_t most = 0;
-    for (int p = 0; p < n_processes; p++) {
-        int64_t n = dt_memory_share(about, p, n_processes).n_bytes;
+    for (int p = 0; p < n_owners; p++) {
+        int64_t n = dt_memory_share(about, p, n_owners).n_bytes;
         if (n > most) most = n;
     }
     size_t bytes = bytes_from((dt_byte_range){0, most}, 0);
@@ -44,7 +44,7 @@ dt_status *dt_shared_variable_collect(const dt_artifact *artifact, const dt_memo
         dt_text pieces = {0};
         if (n > 0) status = dt_device_read(domain->device, piece, memory + at, n);
         if (status == NULL) status = dt_processes_gather_bytes(processes, piece, n, &pieces);
-        if (status == NULL && dt_processes_number(processes) == 0) place(about, at, n_processes, pieces.data, data);
+        if (status == NULL && dt_processes_number(processes) == 0) place(about, at, n_owners, pieces.data, data);
         dt_text_free(&pieces);
     }
     if (piece != NULL) dt_processes_release(processes, dt_host_memory_release, piece, bytes);

@@ -6,6 +6,7 @@
 #ifndef DT_TESTS_SUPPORT_SCHEDULE_SIMULATOR_H
 #define DT_TESTS_SUPPORT_SCHEDULE_SIMULATOR_H
 
+#include "runtime/comm/microbatches.h"
 #include "runtime/comm/schedule.h"
 #include "runtime/devices/reduce.h"
 
@@ -137,7 +138,9 @@ static inline bool dt_simulated_is_written(const dt_simulation *s, int process, 
 
 static inline void dt_simulated_begin(dt_simulation *s, int p) {
     const dt_schedule *schedule = &s->schedules[p];
-    int64_t n = s->options->n_microbatches, n_processes = s->options->n_processes, next = p * n / n_processes;
+    int64_t n = s->options->n_microbatches;
+    dt_microbatch_range own = dt_microbatches_of_process((dt_process_roles){s->options->n_processes, s->options->n_servers}, p, (int)n);
+    int64_t next = own.first;
     bool gathers = s->options->goal == DT_SCHEDULE_ALL_GATHER;
     s->slots[p] = DT_NEW_ARRAY(s->arena, dt_simulated_slot, schedule->n_slots);
     DT_SIMULATION_CHECK(s, schedule->n_slots >= 1 && schedule->n_slots >= schedule->n_nodes, "process %d has too few slots", p);
@@ -162,7 +165,7 @@ static inline void dt_simulated_begin(dt_simulation *s, int p) {
         for (int64_t g = 0; g < dt_simulated_granules(s, s->options->n_bytes); g++) s->slots[p][i].tags[g] = *node;
         next += node->span;
     }
-    DT_SIMULATION_CHECK(s, next == (p + 1) * n / n_processes, "the nodes of process %d are not all its microbatches", p);
+    DT_SIMULATION_CHECK(s, next == own.end, "the nodes of process %d are not all its microbatches", p);
 }
 
 /* ---- a round ---- */
@@ -257,15 +260,14 @@ static inline void dt_simulated_add_up(dt_simulation *s, int p, const dt_schedul
     dt_tree_source *sources = DT_NEW_ARRAY(s->arena, dt_tree_source, sum->n_sources);
     for (int i = 0; i < sum->n_sources; i++) sources[i] = (dt_tree_source){dt_simulated_bytes(s, p, sum->sources[i], sum->first), sum->spans[i]};
     void *target = dt_simulated_bytes(s, p, sum->target, sum->first);
-    dt_tree_reduction reduction = {
-        .dtype = s->dtype,
-        .combine = DT_REDUCTION_SUM,
-        .n_leaves = sum->n_leaves,
-        .n_sources = sum->n_sources,
-        .sources = sources,
-        .n_elements = (size_t)sum->n_bytes / dt_dtype_bytes(s->dtype),
-        .n_targets = 1,
-        .targets = &target};
+    dt_tree_reduction reduction = {.dtype = s->dtype,
+                                   .combine = DT_REDUCTION_SUM,
+                                   .n_leaves = sum->n_leaves,
+                                   .n_sources = sum->n_sources,
+                                   .sources = sources,
+                                   .n_elements = (size_t)sum->n_bytes / dt_dtype_bytes(s->dtype),
+                                   .n_targets = 1,
+                                   .targets = &target};
     dt_reduce(&reduction, s->scratch);
 }
 

@@ -31,16 +31,22 @@ static inline void *open_thread_process(void *argument) {
     return NULL;
 }
 
-static inline void thread_processes_open(thread_processes *run, int n, double deadline) {
+static inline void thread_processes_open_roles(thread_processes *run, dt_process_roles roles, double deadline) {
+    int n = roles.n_processes;
     thread_process processes[MOST_THREAD_PROCESSES];
     pthread_t threads[MOST_THREAD_PROCESSES];
     *run = (thread_processes){.network = thread_network_create(n), .n = n, .deadline = deadline};
+    run->network->n_servers = roles.n_servers;
     for (int p = 0; p < n; p++) {
         run->ends[p] = (thread_network_end){run->network, p};
         processes[p] = (thread_process){run, p};
         pthread_create(&threads[p], NULL, open_thread_process, &processes[p]);
     }
     for (int p = 0; p < n; p++) pthread_join(threads[p], NULL);
+}
+
+static inline void thread_processes_open(thread_processes *run, int n, double deadline) {
+    thread_processes_open_roles(run, (dt_process_roles){n, 0}, deadline);
 }
 
 static inline void thread_processes_close(thread_processes *run) {

@@ -30,7 +30,7 @@ typedef struct letter {
 
 struct thread_network {
     pthread_mutex_t lock;
-    int n;
+    int n, n_servers;
     letter **boxes; /* [n] */
     bool *is_cut;   /* [n] */
 };
@@ -192,6 +192,7 @@ static inline dt_status *thread_transport_open(void *context, dt_transport **tra
     made->transport = (dt_transport){.kind = &threads,
                                      .process = where->process,
                                      .n_processes = where->network->n,
+                                     .n_servers = where->network->n_servers,
                                      .n_processes_of_host = 1, /* each is taken to be on a machine of its own */
                                      .version = "threads"};
     *transport = &made->transport;

@@ -110,6 +110,47 @@ static void parts_may_be_uneven_and_empty(void **state) {
             }
 }
 
+/* ---- parameter servers ---- */
+
+/* Servers have no nodes and own the parts, workers have nodes and own nothing: no worker sends anything to another. */
+static void expect_sound_with_servers(dt_schedule_options options) {
+    dt_arena *arena = dt_arena_create();
+    const dt_schedule *schedules = dt_schedules_of(&options, arena);
+    expect_sound(&options);
+    for (int p = 0; p < options.n_processes; p++) {
+        assert_true(schedules[p].algorithm == DT_SCHEDULE_DIRECT && (schedules[p].n_nodes > 0) == (p >= options.n_servers));
+        for (int r = 0; r < schedules[p].n_rounds; r++)
+            for (int m = 0; m < schedules[p].rounds[r].n_messages; m++)
+                assert_true(p < options.n_servers || schedules[p].rounds[r].messages[m].peer < options.n_servers);
+    }
+    dt_arena_destroy(arena);
+}
+
+static void servers_give_workers_the_bits_of_the_tree(void **state) {
+    (void)state;
+    for (int n_servers = 1; n_servers <= 3; n_servers++)
+        for (int n_workers = 1; n_workers <= 40; n_workers++)
+            for (int64_t n_bytes = 60; n_bytes <= 4096; n_bytes += 1009 * 4) {
+                dt_schedule_options options = options_of(DT_SCHEDULE_ALL_REDUCE, n_servers + n_workers, n_workers + 3, n_bytes);
+                options.n_servers = n_servers;
+                expect_sound_with_servers(options);
+            }
+}
+
+static void servers_own_all_parts(void **state) {
+    (void)state;
+    int64_t parts[12] = {0, 128, 192};
+    for (int p = 3; p < 12; p++) parts[p] = parts[2];
+    for (int n_workers = 1; n_workers <= 9; n_workers++) {
+        dt_schedule_options options = options_of(DT_SCHEDULE_REDUCE_SCATTER, 2 + n_workers, 2 * n_workers, parts[2]);
+        options.n_servers = 2;
+        options.parts = parts;
+        expect_sound_with_servers(options);
+        options.goal = DT_SCHEDULE_ALL_GATHER;
+        expect_sound(&options);
+    }
+}
+
 /* ---- which algorithm ---- */
 
 /* Halving is what it says wherever each process has one node, all of the same span, and only there. */
@@ -341,6 +382,8 @@ int main(void) {
         cmocka_unit_test(odd_cuts_have_the_bits_of_the_tree),
         cmocka_unit_test(images_of_any_size),
         cmocka_unit_test(parts_may_be_uneven_and_empty),
+        cmocka_unit_test(servers_give_workers_the_bits_of_the_tree),
+        cmocka_unit_test(servers_own_all_parts),
         cmocka_unit_test(processes_with_other_nodes_cannot_halve),
         cmocka_unit_test(an_engine_adds_up_what_each_process_has),
         cmocka_unit_test(few_processes_are_direct_and_many_halve),

@@ -16,7 +16,8 @@ enum {
     ROWS = 4, /* of a replica, in microbatches of two */
     BATCH = REPLICAS * ROWS,
     STEPS = 20,
-    N_PROCESSES = 2
+    N_PROCESSES = 2,
+    MOST_PROCESSES = 6
 };
 
 static dt_artifact *artifact;
@@ -98,8 +99,10 @@ static void *run_process(void *argument) {
     dt_session_options options = options_of(self->devices, self->processes);
     dt_session *session;
     expect_ok(dt_session_create(kernels, &options, &session));
-    assert_int_equal(dt_session_n_rows(session), BATCH / N_PROCESSES);
-    assert_int_equal(dt_session_first_row(session), dt_processes_number(self->processes) * BATCH / N_PROCESSES);
+    dt_process_roles roles = dt_processes_roles(self->processes);
+    int n_workers = dt_process_n_workers(roles), worker = dt_processes_number(self->processes) - roles.n_servers;
+    assert_int_equal(dt_session_n_rows(session), worker < 0 ? 0 : BATCH / n_workers);
+    assert_int_equal(dt_session_first_row(session), worker < 0 ? BATCH : worker * BATCH / n_workers);
     assert_true(dt_session_leads(session) == (dt_processes_number(self->processes) == 0));
     expect_ok(dt_session_initialize(session));
     self->body(self, session);
@@ -107,32 +110,40 @@ static void *run_process(void *argument) {
     return NULL;
 }
 
-static void run_processes(process *processes, const char *devices, double deadline, void (*body)(process *, dt_session *)) {
+static void run_roles(process *processes, dt_process_roles roles, const char *devices, double deadline, void (*body)(process *, dt_session *)) {
     thread_processes all;
-    pthread_t threads[N_PROCESSES];
-    thread_processes_open(&all, N_PROCESSES, deadline);
-    for (int p = 0; p < N_PROCESSES; p++) {
+    pthread_t threads[MOST_PROCESSES];
+    thread_processes_open_roles(&all, roles, deadline);
+    for (int p = 0; p < roles.n_processes; p++) {
         processes[p] = (process){.processes = all.all[p], .devices = devices, .body = body};
         assert_int_equal(pthread_create(&threads[p], NULL, run_process, &processes[p]), 0);
     }
-    for (int p = 0; p < N_PROCESSES; p++) pthread_join(threads[p], NULL);
+    for (int p = 0; p < roles.n_processes; p++) pthread_join(threads[p], NULL);
     thread_processes_close(&all);
 }
 
+static void run_processes(process *processes, const char *devices, double deadline, void (*body)(process *, dt_session *)) {
+    run_roles(processes, (dt_process_roles){N_PROCESSES, 0}, devices, deadline, body);
+}
+
 static void train_process(process *self, dt_session *session) { train(session, &self->left); }
+
+static void train_alone(outcome *one) {
+    dt_session_options options = options_of("cpu:1x1", NULL);
+    dt_session *session;
+    expect_ok(dt_session_create(kernels, &options, &session));
+    expect_ok(dt_session_initialize(session));
+    train(session, one);
+    assert_int_equal(one->n_bad, 2);
+    assert_true(one->answers.least == 0 && one->answers.most == 0 && one->answers.sum == 0);
+    dt_session_destroy(session);
+}
 
 static void two_processes_train_what_one_trains(void **state) {
     (void)state;
     static outcome one;
     static process processes[N_PROCESSES];
-    dt_session_options options = options_of("cpu:1x1", NULL);
-    dt_session *session;
-    expect_ok(dt_session_create(kernels, &options, &session));
-    expect_ok(dt_session_initialize(session));
-    train(session, &one);
-    assert_int_equal(one.n_bad, 2);
-    assert_true(one.answers.least == 0 && one.answers.most == 0 && one.answers.sum == 0);
-    dt_session_destroy(session);
+    train_alone(&one);
     static const char *const devices[] = {"cpu:1x1", "cpu:1x2", "cpu:2x1"};
     for (size_t c = 0; c < sizeof devices / sizeof *devices; c++) {
         run_processes(processes, devices[c], 60, train_process);
@@ -149,6 +160,25 @@ static void two_processes_train_what_one_trains(void **state) {
             assert_true(left->answers.least == 0 && left->answers.most == BATCH / 2 && left->answers.sum == BATCH / 2);
         }
     }
+}
+
+/* Parameter servers have all totals and weights too, and no rows. */
+static void servers_and_workers_train_what_one_trains(void **state) {
+    (void)state;
+    static outcome one;
+    static process processes[MOST_PROCESSES];
+    train_alone(&one);
+    for (int n_servers = 1; n_servers <= 2; n_servers++)
+        for (int n_workers = 1; n_workers <= REPLICAS; n_workers *= 2) {
+            dt_process_roles roles = {n_servers + n_workers, n_servers};
+            run_roles(processes, roles, n_workers == 1 ? "cpu:1x2" : "cpu:1x1", 60, train_process);
+            for (int p = 0; p < roles.n_processes; p++) {
+                const outcome *left = &processes[p].left;
+                assert_memory_equal(left->weights, one.weights, sizeof one.weights);
+                for (int step = 0; step < STEPS; step++) assert_memory_equal(&left->totals[step][0].number, &one.totals[step][0].number, 8);
+                assert_int_equal(left->n_bad, 2);
+            }
+        }
 }
 
 /* The second process is alive, and makes no step any more. */
@@ -190,6 +220,7 @@ static void who_fails_takes_the_others_along(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_processes_train_what_one_trains),
+        cmocka_unit_test(servers_and_workers_train_what_one_trains),
         cmocka_unit_test(who_stands_still_is_named),
         cmocka_unit_test(who_fails_takes_the_others_along),
     };

@@ -37,7 +37,7 @@ struct dt_crossing {
 
 static dt_row_range rows_of(const dt_local_hub *hub, int p) {
     int64_t replicas = hub->options.n_all_microbatches / hub->options.rows.per_replica;
-    return dt_microbatches_rows_of_process(&hub->options.rows, replicas, p, dt_processes_count(hub->options.processes));
+    return dt_microbatches_rows_of_process(&hub->options.rows, replicas, p, dt_processes_roles(hub->options.processes));
 }
 
 static int64_t first_row(const dt_local_hub *hub, int p) { return rows_of(hub, p).first; }
@@ -50,6 +50,7 @@ static dt_schedule_options schedule_options(const dt_local_hub *hub, dt_schedule
     return (dt_schedule_options){.goal = goal,
                                  .process = dt_processes_number(processes),
                                  .n_processes = dt_processes_count(processes),
+                                 .n_servers = dt_processes_roles(processes).n_servers,
                                  .n_microbatches = hub->options.n_all_microbatches,
                                  .n_bytes = n_bytes,
                                  .parts = parts};

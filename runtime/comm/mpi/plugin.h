@@ -10,7 +10,7 @@
 
 /* Counted up whenever this header or transport.h changes. */
 enum {
-    DT_MPI_PLUGIN_VERSION = 3
+    DT_MPI_PLUGIN_VERSION = 4
 };
 
 /* What a plugin has from dtrun, as it links nothing: base/status.h, base/memory.h. */
