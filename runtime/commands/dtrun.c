@@ -58,12 +58,14 @@ static void check_output(int status, void *unused) {
 
 /* ---- commands ---- */
 
+static bool is_served(const dtrun_call *call) { return strcmp(call->command, "ps-server") == 0 || strcmp(call->command, "ps-worker") == 0; }
+
 typedef dt_status *run_function(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 
 /* The call becomes what all processes of the run agree on. */
 static dt_status *agree(dtrun_call *call, const dt_artifact *artifact, dt_text *note) {
     dt_agreement agreed;
-    DT_TRY(dt_rendezvous(artifact, NULL, 0, call->command, &call->kernels, &call->run, &agreed, note));
+    DT_TRY(dt_rendezvous(artifact, NULL, 0, is_served(call) ? "train" : call->command, &call->kernels, &call->run, &agreed, note));
     if (agreed.level != NULL) call->kernels.level = agreed.level;
     snprintf(call->devices, sizeof call->devices, "cpu:1x%d", agreed.n_cores);
     if (call->run.devices == NULL) call->run.devices = call->devices;
@@ -138,6 +140,8 @@ static dt_status *bench(dtrun_call *call, const dt_artifact *artifact) {
     return status != NULL ? status : dtrun_bench(call, artifact);
 }
 
+static dt_status *train_served(dtrun_call *call, const dt_artifact *artifact) { return run_kernels(call, artifact, dt_run_train); }
+
 /* The program stays open: other processes are told where this one is in it, to the end. */
 static dt_status *run_program(dtrun_call *call, dtrun_program *program) {
     dt_status *status = NULL;
@@ -145,6 +149,7 @@ static dt_status *run_program(dtrun_call *call, dtrun_program *program) {
     if (strcmp(call->command, "info") == 0) status = dtrun_info(call, program->program);
     if (strcmp(call->command, "bench") == 0) status = bench(call, program->artifact);
     if (strcmp(call->command, "train") == 0) status = run_kernels(call, program->artifact, dt_run_train);
+    if (is_served(call)) status = dtrun_serve(call, program->artifact, &stop, train_served);
     if (strcmp(call->command, "evaluate") == 0) status = run_kernels(call, program->artifact, dt_run_evaluate);
     if (strcmp(call->command, "predict") == 0) status = run_kernels(call, program->artifact, dt_run_predict);
     if (strcmp(call->command, "generate") == 0) status = run_kernels(call, program->artifact, generate);
@@ -186,7 +191,7 @@ static dt_status *refuse_processes(const dtrun_call *call) {
 static dt_status *open_processes(dtrun_call *call) {
     dt_launcher launcher;
     if (writes_alone(call)) return refuse_processes(call);
-    if (!dtrun_runs(call)) return NULL;
+    if (!dtrun_runs(call) || is_served(call) || call->local_servers > 0) return NULL;
     DT_TRY(dt_launcher_find(&launcher));
     if (dt_launcher_note(&launcher) != NULL) fprintf(stderr, "dtrun: note: %s\n", dt_launcher_note(&launcher));
     if (launcher.kind == DT_LAUNCHER_NONE) return NULL;
@@ -232,6 +237,7 @@ static int exit_status(const dtrun_call *call, const dt_status *status) {
 static dt_status *run_command(dtrun_call *call, dtrun_program *program, int *launched) {
     if (strcmp(call->command, "devices") == 0) return dtrun_devices();
     if (strcmp(call->command, "launch") == 0) return dtrun_launch(call, launched);
+    if (call->local_servers > 0) return dtrun_local_servers(call, launched);
     if (strcmp(call->command, "export") == 0) return dtrun_export(call);
     if (strcmp(call->command, "report") == 0) return dtrun_report(call);
     if (strcmp(call->command, "keys") == 0) return dtrun_keys(call);

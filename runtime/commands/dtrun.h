@@ -7,9 +7,16 @@
 #ifndef DT_RUNTIME_COMMANDS_DTRUN_H
 #define DT_RUNTIME_COMMANDS_DTRUN_H
 
+#include "base/arena.h"
 #include "include/dtrt.h"
 #include "runtime/commands/print_log.h"
 #include "runtime/run.h"
+
+/* An option as it was given. */
+typedef struct dtrun_given {
+    int row; /* of the table of options */
+    const char *text;
+} dtrun_given;
 
 /* What the command line said. */
 typedef struct dtrun_call {
@@ -38,7 +45,26 @@ typedef struct dtrun_call {
     const char *hostfile;       /* a file of them; NULL: none */
     char **words;               /* [n_words] what each process runs: a command and what follows it */
     int n_words;
+
+    dtrun_given *given; /* [n_given] all options, for processes that this one starts, or tells what to run */
+    int n_given;
+    int local_servers, workers; /* parameter servers, and workers, on this machine; of ps-server workers to wait for; 0: not said */
+    const char *listen;         /* of ps-server: an address */
+    int part, n_servers;        /* of ps-server; 0 of 0: not said */
+    const char *servers;        /* addresses of all servers, with commas between; NULL: not said */
 } dtrun_call;
+
+typedef DT_LIST(const char *) dtrun_words;
+
+/* Whom options are for. */
+typedef enum dtrun_audience {
+    DTRUN_FOR_SERVERS, /* all that `ps-server` takes */
+    DTRUN_FOR_WORKERS, /* all that `ps-worker` takes */
+    DTRUN_FOR_RUN      /* what says which training it is: what servers tell workers */
+} dtrun_audience;
+
+/* Appends those of the options that were given that are for these processes: --name=value. */
+void dtrun_list_given(const dtrun_call *call, dtrun_audience audience, dt_arena *arena, dtrun_words *words);
 
 /* Parses argv[1..] for the command argv[1]. Returns an exit status: 0, or 2 after a message. --help ends the process. */
 int dtrun_parse(int argc, char **argv, dtrun_call *call);
@@ -77,6 +103,12 @@ dt_status *dtrun_keys(const dtrun_call *call);   /* program: the folder */
 dt_status *dtrun_report(const dtrun_call *call); /* run.inputs: folders; run.output: the page */
 /* *code: the exit status, where the launch itself did not fail. */
 dt_status *dtrun_launch(const dtrun_call *call, int *code);
+
+/* ps-server and ps-worker: takes part in a training until it is over. `train` runs it under one plan of the team, with call->run.processes. */
+typedef dt_status *dtrun_train(dtrun_call *call, const dt_artifact *artifact);
+dt_status *dtrun_serve(dtrun_call *call, const dt_artifact *artifact, atomic_int *stop, dtrun_train *train);
+/* train --local-servers: starts servers and workers, and again those that die; *code: the exit status of server 0. */
+dt_status *dtrun_local_servers(const dtrun_call *call, int *code);
 
 enum {
     DTRUN_STOPPED = 75 /* EX_TEMPFAIL of sysexits.h: the exit status of processes that were asked to end, and can go on */

@@ -26,11 +26,14 @@ enum command {
     EXPORT = 512,
     REPORT = 1024,
     KEYS = 2048,
-    RUNS = TRAIN | EVALUATE | PREDICT,
-    STEPS = RUNS | BENCH,        /* what runs steps of a program over examples */
-    COMPUTES = STEPS | GENERATE, /* on devices */
-    READS = RUNS | DATA,         /* files of data */
-    HAS_CODE = COMPUTES | DATA,  /* runs code of the program, if only to make examples */
+    PS_SERVER = 4096,
+    PS_WORKER = 8192,
+    TRAINS = TRAIN | PS_SERVER, /* what a training is said to */
+    RUNS = TRAINS | EVALUATE | PREDICT,
+    STEPS = RUNS | BENCH,                   /* what runs steps of a program over examples */
+    COMPUTES = STEPS | GENERATE,            /* on devices */
+    READS = RUNS | DATA,                    /* files of data */
+    HAS_CODE = COMPUTES | DATA | PS_WORKER, /* runs code of the program, if only to make examples */
     ANY = HAS_CODE | INFO
 };
 
@@ -96,6 +99,18 @@ static const struct {
      "throughput over steps, where time and memory go, kernels by layer, pictures that the program makes, what the run was.\v"
      "The page needs nothing else, no network either. A run that still goes on can be looked at.\n\n"
      "  dtrun report logs/a logs/b -o report.html"},
+    {"ps-server", PS_SERVER, "a parameter server: it keeps and updates what workers train",
+     "Keeps a share of what PROGRAM trains, adds up the gradients that workers send, and updates its share. Server 0 writes checkpoints and says how "
+     "it "
+     "goes.\v"
+     "Start one for each part, with the same options, and `dtrun ps-worker` as often as there are machines, in any order, at any time: a worker may "
+     "come, go or die, and so may a server that is started again. The bytes of results are those of `dtrun train` with these --replicas, however "
+     "many "
+     "workers and servers there are. Parts other than 0 need --servers too. docs/distributed.md describes it.\n\n"
+     "  dtrun ps-server fashion.dtx --listen tcp://*:7000 --replicas 4 --epochs 5 --checkpoint-dir ck --data /usr/share/datasets/fashion-mnist"},
+    {"ps-worker", PS_WORKER, "a worker of parameter servers: it computes gradients",
+     "Computes gradients of PROGRAM for parameter servers, for as long as they train. What is trained, and how, the servers say.\v"
+     "  dtrun ps-worker fashion.dtx --servers host:7000 --data /usr/share/datasets/fashion-mnist"},
     {"launch", LAUNCH, "run a command in several processes, watched, and again when it fails",
      "Runs COMMAND (train, evaluate or predict, and what it takes) in several processes with mpirun and watches them.\vWhen a process dies, stops or "
      "no "
@@ -179,7 +194,12 @@ enum key {
     KEY_MPIRUN,
     KEY_MPIRUN_OPTIONS,
     KEY_HOSTS,
-    KEY_HOSTFILE
+    KEY_HOSTFILE,
+    KEY_LOCAL_SERVERS,
+    KEY_WORKERS,
+    KEY_LISTEN,
+    KEY_PART,
+    KEY_SERVERS
 };
 
 /* Groups in the order of --help: what is run, on what, checkpoints, what is said, the rest. */
@@ -187,7 +207,7 @@ static const struct {
     enum command takes;
     struct argp_option option;
 } rows[] = {
-    {READS, {"data", KEY_DATA, "FOLDER", 0, "Where the data files are (default: the current folder)", 1}},
+    {READS | PS_WORKER, {"data", KEY_DATA, "FOLDER", 0, "Where the data files are (default: the current folder)", 1}},
     {RUNS, {"step", KEY_STEP, "NAME", 0, "The step to run (default: the command's name)", 1}},
     {DATA, {"step", KEY_STEP, "NAME", 0, "The step whose inputs are written (default: train)", 1}},
     {DATA, {"batches", KEY_BATCHES, "N", 0, "How many, going on into the next epoch (default: those of one epoch)", 1}},
@@ -204,19 +224,19 @@ static const struct {
     {GENERATE, {"seed", KEY_SEED, "N", 0, "Of the random numbers (default: 0)", 1}},
     {GENERATE, {"step", KEY_STEP, "NAME", 0, "The step to run (default: sample)", 1}},
     {STEPS | DATA, {"from", KEY_FROM, "DATA", 0, "The program's data to run it over (default: the step's own)", 1}},
-    {TRAIN, {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default: 1, or as many as --max-steps needs)", 1}},
-    {TRAIN,
+    {TRAINS, {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default: 1, or as many as --max-steps needs)", 1}},
+    {TRAINS,
      {"max-steps", KEY_MAX_STEPS, "N", 0, "End after step N of the whole training, resumed or not; 0 writes the initial weights as a checkpoint", 1}},
-    {TRAIN,
+    {TRAINS,
      {"stop-after-no-gain", KEY_STOP_AFTER_NO_GAIN, "N", 0,
       "End when N epochs in a row bring no gain in what --keep-best names (default: the first report)", 1}},
-    {TRAIN,
+    {TRAINS,
      {"check-numerics", KEY_CHECK_NUMERICS, NULL, 0,
       "Stop at the first NaN or infinity, and say which kernel made it, of which lines. On one core, and slower: for finding mistakes", 1}},
     {RUNS | GENERATE,
      {"set", KEY_SET, "NAME=VALUE", 0,
       "A value of the program's `launch` declarations, as often as there are some (default: the checkpoint's, or else the program's)", 1}},
-    {TRAIN,
+    {TRAINS,
      {"reduce-on-plateau", KEY_REDUCE_ON_PLATEAU, "STEP.REPORT:NAME[,KEY=VALUE]", 0,
       "Multiply a launch value by factor when more than patience epochs in a row bring no gain in a report: evaluate.loss:rate,patience=3 "
       "(default: factor=0.1, patience=10, min=0, cooldown=0, threshold=1e-4)",
@@ -230,29 +250,29 @@ static const struct {
     {PREDICT,
      {"png", KEY_PNG, "FOLDER", 0,
       "Where results that are pictures go, one .png for each example: [B, H, W] or [B, H, W, 1|3] of u8, or of f32 from 0 to 1, or from -1 to 1", 1}},
-    {COMPUTES,
+    {COMPUTES | PS_WORKER,
      {"devices", KEY_DEVICES, "DEVICES", 0,
       "What to run on, as `dtrun devices` lists them: cpu:D or cpu:DxT, D devices of T cores; cuda, all GPUs; cuda:0,3, GPUs by number (default: "
       "cpu, "
       "one of all cores)",
       2}},
-    {RUNS | GENERATE,
+    {RUNS | GENERATE | PS_WORKER,
      {"deadline", KEY_DEADLINE, "SECONDS", 0,
       "How long devices wait for one another, and a step for its device, before the run fails (default: 600); and, where there are "
       "several processes, how long one may be waited for without getting on (default: 60)",
       2}},
-    {COMPUTES,
+    {COMPUTES | PS_WORKER,
      {"library", KEY_LIBRARY, "auto|none", 0,
       "On a GPU, whether cuBLASLt and cuDNN do what they can of it, or generated code does all (default: auto). Results differ by rounding", 2}},
     {STEPS,
      {"reduce", KEY_REDUCE, "exact|fast", 0,
       "Over processes, whether sums have the same bits whoever holds which replica, or are left to MPI or NCCL (default: exact)", 2}},
-    {STEPS,
+    {STEPS & ~PS_SERVER,
      {"placement", KEY_PLACEMENT, "mirrored|central", 0,
       "Of several devices, whether each has and updates the variables, or the first one alone has the optimizer's states and updates, and the others "
       "compute (default: mirrored). Same bits, same checkpoints",
       2}},
-    {TRAIN | BENCH,
+    {TRAINS | BENCH,
      {"shard-optimizer", KEY_SHARD_OPTIMIZER, NULL, 0,
       "Over processes, each keeps a share of the optimizer's states and updates what they belong to (ZeRO-1). Same bits, same checkpoints", 2}},
     {TRAIN,
@@ -266,20 +286,20 @@ static const struct {
      {"global-batch", KEY_GLOBAL_BATCH, "N", 0,
       "Examples a step, over all replicas (default: batch(n) of the data, or the most that fit, for each replica)", 2}},
     {RUNS | GENERATE, {"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0, "Where checkpoints are", 3}},
-    {TRAIN,
+    {TRAINS,
      {"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0,
       "Write one every N steps too, not only at the end of each epoch and of the run. The training goes on meanwhile: it keeps a copy of all "
       "variables in memory",
       3}},
-    {TRAIN, {"keep", KEY_KEEP, "K", 0, "Keep the newest K checkpoints (default: 3)", 3}},
-    {TRAIN,
+    {TRAINS, {"keep", KEY_KEEP, "K", 0, "Keep the newest K checkpoints (default: 3)", 3}},
+    {TRAINS,
      {"keep-best", KEY_KEEP_BEST, "STEP.REPORT", 0,
       "Keep the best one too, by this report: evaluate.accuracy, or evaluate.recall[2] of a vector. Larger is better, unless the name holds loss, "
       "error or perplexity; min: or max: "
       "before it "
       "decides",
       3}},
-    {TRAIN, {"resume", KEY_RESUME, NULL, 0, "Go on from the newest checkpoint, in the middle of an epoch too", 3}},
+    {TRAINS, {"resume", KEY_RESUME, NULL, 0, "Go on from the newest checkpoint, in the middle of an epoch too", 3}},
     {RUNS | GENERATE, {"init", KEY_INIT, "FILE", 0, "Take parameters and states from a .safetensors file, or from one checkpoint", 3}},
     {RUNS | GENERATE | EXPORT,
      {"map", KEY_MAP, "FILE", 0, "Rules that say which tensor is which variable, and how its axes lie (default: by name)", 3}},
@@ -287,16 +307,16 @@ static const struct {
     {EXPORT, {"allow-missing", KEY_ALLOW_MISSING, NULL, 0, "What the map has no rule for is left out (default: an error)", 3}},
     {EXPORT, {"output", 'o', "FILE", 0, "Where they go", 3}},
     {REPORT, {"output", 'o', "FILE", 0, "Where the page goes (default: report.html)", 1}},
-    {TRAIN, {"log-every", KEY_LOG_EVERY, "N", 0, "Say the reports of every N-th step (default: 100; 0: never)", 4}},
+    {TRAINS, {"log-every", KEY_LOG_EVERY, "N", 0, "Say the reports of every N-th step (default: 100; 0: never)", 4}},
     {READS, {"log-format", KEY_LOG_FORMAT, "text|json", 0, "Lines for people, or one JSON object a line (default: text)", 4}},
-    {TRAIN,
+    {TRAINS,
      {"log-dir", KEY_LOG_DIR, "FOLDER", 0,
       "Write what happens there too: event files for TensorBoard, and run.jsonl for `dtrun report`. With --resume the run goes on there", 4}},
-    {TRAIN, {"log-histograms", KEY_LOG_HISTOGRAMS, "N", 0, "With --log-dir: histograms of the weights after every N-th epoch", 4}},
-    {TRAIN | EVALUATE,
+    {TRAINS, {"log-histograms", KEY_LOG_HISTOGRAMS, "N", 0, "With --log-dir: histograms of the weights after every N-th epoch", 4}},
+    {TRAINS | EVALUATE,
      {"timeline", KEY_TIMELINE, "FILE", 0,
       "When the run has ended, write what each thread of all processes did, and when: a trace that ui.perfetto.dev and chrome://tracing open", 4}},
-    {TRAIN | EVALUATE,
+    {TRAINS | EVALUATE,
      {"timeline-steps", KEY_TIMELINE_STEPS, "N", 0, "How many steps the timeline has: the last N, those of evaluation included (default: 100)", 4}},
     {ANY, {"define", 'D', "NAME=VALUE", 0, "An option of the program, where PROGRAM is a .dt", 5}},
     {ANY,
@@ -305,6 +325,15 @@ static const struct {
     {HAS_CODE, {"level", KEY_LEVEL, "LEVEL", 0, "Use the code for this instruction-set level (default: the best that runs here)", 5}},
     {HAS_CODE, {"cpu", 0, NULL, OPTION_ALIAS, NULL, 5}},
     {HAS_CODE, {"perf-map", KEY_PERF_MAP, NULL, 0, "Name the kernels for perf(1), in /tmp/perf-PID.map", 5}},
+    {TRAIN,
+     {"local-servers", KEY_LOCAL_SERVERS, "S", 0,
+      "Train with S parameter servers and --workers workers on this machine, which it starts, and again when one has died", 2}},
+    {TRAIN, {"workers", KEY_WORKERS, "W", 0, "With --local-servers: how many workers (default: 1)", 2}},
+    {PS_SERVER, {"listen", KEY_LISTEN, "ADDRESS", 0, "Where workers and other servers find this one: tcp://*:7000", 1}},
+    {PS_SERVER, {"part", KEY_PART, "s/S", 0, "Which server this is, from 0, and how many there are (default: 0/1)", 1}},
+    {PS_SERVER, {"workers", KEY_WORKERS, "W", 0, "How many workers to wait for before the training begins (default: 1)", 1}},
+    {PS_SERVER | PS_WORKER,
+     {"servers", KEY_SERVERS, "LIST", 0, "Where all servers are, in order: host:7000,host:7001. Of the only server not needed", 1}},
     {LAUNCH, {"processes", 'n', "N", 0, "How many processes (default: 1, or as many as the machines may have)", 1}},
     {LAUNCH, {"hosts", KEY_HOSTS, "LIST", 0, "The machines, and how many processes each may have: node1:2,node2:2 (default: this one)", 1}},
     {LAUNCH, {"hostfile", KEY_HOSTFILE, "FILE", 0, "A file of them, a machine a line: node1 slots=2, or node1:2", 1}},
@@ -435,6 +464,10 @@ static void check_together(dtrun_call *call, struct argp_state *state) {
     }
     if (call->program == NULL && strcmp(call->command, "devices") != 0) argp_error(state, "which program? A .dtx or a .dt");
     if (strcmp(call->command, "generate") == 0 && run->prompt == NULL) argp_error(state, "how does the text begin? --prompt TEXT");
+    if (strcmp(call->command, "ps-server") == 0 && call->listen == NULL) argp_error(state, "where do workers find it? --listen tcp://*:7000");
+    if (strcmp(call->command, "ps-worker") == 0 && call->servers == NULL) argp_error(state, "where are the servers? --servers host:7000");
+    if (call->part > 0 && call->servers == NULL) argp_error(state, "where are the other servers? --servers host:7000,host:7001");
+    if (call->workers > 0 && call->local_servers == 0 && strcmp(call->command, "train") == 0) argp_error(state, "--workers needs --local-servers");
     bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
     if (wants_folder && run->checkpoint_dir == NULL) argp_error(state, "--resume, --checkpoint-every, --keep and --keep-best need --checkpoint-dir");
     if ((run->map != NULL || run->allow_missing) && run->init == NULL) argp_error(state, "--map and --allow-missing need --init");
@@ -447,9 +480,56 @@ static void check_together(dtrun_call *call, struct argp_state *state) {
     if (run->n_inputs > 0 && run->from != NULL) argp_error(state, "--input or --from, not both: each says where the examples come from");
 }
 
+static enum command command_of(const dtrun_call *call) {
+    int i = 0;
+    while (strcmp(call->command, commands[i].name) != 0) i++;
+    return commands[i].command;
+}
+
+/* "1/2" */
+static void parse_part(dtrun_call *call, const char *text, struct argp_state *state) {
+    char rest;
+    bool fits = sscanf(text, "%d/%d%c", &call->part, &call->n_servers, &rest) == 2 && call->part >= 0 && call->part < call->n_servers;
+    if (!fits) argp_error(state, "--part takes s/S, server s of S, counted from 0: 0/2, not %s", text);
+}
+
+static error_t parse_servers(int key, char *text, struct argp_state *state) {
+    dtrun_call *call = state->input;
+    switch (key) {
+    case KEY_LOCAL_SERVERS: call->local_servers = (int)number(text, 1, "local-servers", state); return 0;
+    case KEY_WORKERS: call->workers = (int)number(text, 1, "workers", state); return 0;
+    case KEY_LISTEN: call->listen = text; return 0;
+    case KEY_PART: parse_part(call, text, state); return 0;
+    case KEY_SERVERS: call->servers = text; return 0;
+    default: return parse_run(key, text, state);
+    }
+}
+
+static void keep_given(dtrun_call *call, int key, const char *text) {
+    int row = 0;
+    while (row < N_ROWS && (rows[row].option.key != key || !(rows[row].takes & command_of(call)))) row++;
+    if (key != ARGP_KEY_ARG && row < N_ROWS) call->given[call->n_given++] = (dtrun_given){row, text};
+}
+
+/* In the order of the table, so that the same options make the same text. */
+void dtrun_list_given(const dtrun_call *call, dtrun_audience audience, dt_arena *arena, dtrun_words *words) {
+    for (int r = 0; r < N_ROWS; r++)
+        for (int i = 0; i < call->n_given; i++) {
+            const struct argp_option *option = &rows[r].option;
+            enum command takes = rows[r].takes;
+            bool is_for = audience == DTRUN_FOR_SERVERS ? takes & PS_SERVER : takes & PS_WORKER;
+            if (audience == DTRUN_FOR_RUN) is_for = (takes & TRAINS) == TRAINS && !(takes & PS_WORKER);
+            if (call->given[i].row != r || !is_for) continue;
+            const char *text = call->given[i].text;
+            dt_list_push(arena, words,
+                         text != NULL ? dt_arena_format(arena, "--%s=%s", option->name, text) : dt_arena_format(arena, "--%s", option->name));
+        }
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     dtrun_call *call = state->input;
     bool is_launch = strcmp(call->command, "launch") == 0;
+    keep_given(call, key, text);
     if (text != NULL && *text == 0)
         argp_error(state, "%s%s is empty", key != ARGP_KEY_ARG ? "--" : "", key != ARGP_KEY_ARG ? name_of(key) : "PROGRAM");
     switch (key) {
@@ -499,7 +579,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         call->program = text;
         return 0;
     case ARGP_KEY_END: check_together(call, state); return 0;
-    default: return parse_run(key, text, state);
+    default: return parse_servers(key, text, state);
     }
 }
 
@@ -523,11 +603,7 @@ static int find_command(const char *name) {
     return -1;
 }
 
-bool dtrun_runs(const dtrun_call *call) {
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(call->command, commands[i].name) == 0) return (commands[i].command & STEPS) != 0;
-    return false;
-}
+bool dtrun_runs(const dtrun_call *call) { return (command_of(call) & (STEPS | PS_WORKER)) != 0; }
 
 double dtrun_deadline(const dtrun_call *call) {
     static const double DEFAULT_SECONDS = 60;
@@ -565,7 +641,8 @@ int dtrun_parse(int argc, char **argv, dtrun_call *call) {
     call->inputs = dt_allocate_zeroed((size_t)argc, sizeof *call->inputs);
     call->defines = dt_allocate_zeroed((size_t)argc, sizeof *call->defines);
     call->launch_values = dt_allocate_zeroed((size_t)argc, sizeof *call->launch_values);
-    if (call->inputs == NULL || call->defines == NULL || call->launch_values == NULL) {
+    call->given = dt_allocate_zeroed((size_t)argc, sizeof *call->given);
+    if (call->inputs == NULL || call->defines == NULL || call->launch_values == NULL || call->given == NULL) {
         fprintf(stderr, "dtrun: error: out of memory\n");
         return 2;
     }
@@ -595,4 +672,5 @@ void dtrun_call_free(dtrun_call *call) {
     dt_release(call->inputs);
     dt_release(call->launch_values);
     dt_release(call->defines);
+    dt_release(call->given);
 }

@@ -20,6 +20,7 @@ ALLOWED = {
     ("op.c", "by_name"): "the op table, filled in once",
     ("op.c", "once"): "whether it has been",
     ("launch.c", "n_asked"): "how many signals have asked `dtrun launch` to end",
+    ("local_servers.c", "asked"): "the signal that asked servers and workers of this machine to end",
     ("llvm.c", "once"): "whether LLVM's registry of targets, which is the process's, has been filled in",
 }
 WRITABLE = re.compile(r"\.(data|bss|tdata|tbss)(?!\.rel\.ro)|\*COM\*")

@@ -1,0 +1,59 @@
+/* team: who takes part in a run with parameter servers, and the transport between them.
+ *
+ * Server 0 leads. Workers and servers connect to the servers and offer to take part; once there are enough, server 0 makes a plan: which of them is
+ * which process (microbatches.h: servers first, then workers). When all are ready it starts, and the training goes on as between any processes, until
+ * it is done, somebody is lost, or somebody new is to take part. Then everybody offers again, a new plan is made, and the run goes on from its newest
+ * checkpoint: what was computed under one plan never mixes with another's.
+ *
+ *     everybody → all servers     offer
+ *     server 0  → everybody       plan, and start when all have said ready
+ *     any       → any             data, notice: by server 0, where there is no connection
+ *     any       → server 0        failed: it cannot go on, and why
+ *     server 0  → everybody       over
+ *
+ * Threads: one makes all calls; between opening the transport and closing it that is the transport's. */
+#ifndef DT_RUNTIME_PS_TEAM_H
+#define DT_RUNTIME_PS_TEAM_H
+
+#include "runtime/comm/transport.h"
+#include "runtime/ps/message.h"
+
+#include <stdatomic.h>
+
+typedef struct dt_ps_team dt_ps_team;
+
+enum {
+    DT_PS_MOST_WORKERS = 256,
+    DT_PS_REGROUP = 1000 /* in place of a signal's number, what asks the processes to stop: they go on under another plan */
+};
+
+typedef struct dt_ps_team_options {
+    int part; /* of a server; -1: it is a worker */
+    const char *listen;
+    const char *const *servers; /* [n_servers] addresses, in order; of the only server not looked at */
+    int n_servers;
+    const uint8_t *artifact; /* [32] SHA-256 */
+    const char *settings;    /* of a server: the same for all of them */
+    int n_workers;           /* of server 0: how many to wait for before the first plan, */
+    int most_workers;        /* and how many may take part; others wait until somebody is lost */
+    double deadline_seconds; /* how long nobody may be there without whom nothing goes on */
+    atomic_int *stop;        /* gets DT_PS_REGROUP in server 0, where somebody new is to take part */
+    void (*note)(const char *text);
+} dt_ps_team_options;
+
+/* Strings are the caller's. A worker's returns once server 0 has answered. */
+dt_status *dt_ps_team_open(const dt_ps_team_options *options, dt_ps_team **team);
+/* NULL is allowed. In server 0 all others hear that the run is over: with a `reason`, why it failed. */
+void dt_ps_team_close(dt_ps_team *team, const char *reason);
+
+const char *dt_ps_team_address(const dt_ps_team *team);  /* where it listens */
+const char *dt_ps_team_settings(const dt_ps_team *team); /* those of the servers */
+
+/* Returns when a plan has started that this process is part of; *over: there will be none any more, and all is well. */
+dt_status *dt_ps_team_form(dt_ps_team *team, bool *over);
+/* A dt_processes_options.open of the plan that has started last; the context is a dt_ps_team. */
+dt_status *dt_ps_team_open_transport(void *team, dt_transport **transport);
+/* This process cannot go on; server 0 hears why. Not of server 0. */
+void dt_ps_team_fail(dt_ps_team *team, const char *reason);
+
+#endif

@@ -1,0 +1,57 @@
+/* ps_mailbox: what comes before it is waited for, after, and in another order, is received as it was sent; what is too short or too much is an error.
+ */
+#include "runtime/ps/mailbox.h"
+#include "tests/support/expect.h"
+
+static dt_ps_payload text(const char *words) { return (dt_ps_payload){.data = words, .bytes = strlen(words)}; }
+
+static void deliver(dt_ps_mailbox *box, int peer, int tag, const char *words) {
+    dt_ps_payload payload = text(words);
+    expect_ok(dt_ps_mailbox_deliver(box, peer, tag, &payload));
+}
+
+static void messages_of_one_sender_and_tag_keep_their_order(void **state) {
+    (void)state;
+    dt_ps_mailbox box = {0};
+    char a[4] = "", b[4] = "", c[4] = "";
+    int first, second;
+    deliver(&box, 1, 7, "one"); /* before anybody waits */
+    deliver(&box, 2, 7, "two");
+    expect_ok(dt_ps_mailbox_expect(&box, 7, (dt_message[]){{1, false, a, 3}, {1, false, b, 3}, {3, true, NULL, 9}}, 3, &first));
+    expect_ok(dt_ps_mailbox_expect(&box, 8, (dt_message[]){{1, false, c, 3}}, 1, &second));
+    assert_string_equal(a, "one");
+    assert_false(dt_ps_mailbox_has_all(&box, first) || dt_ps_mailbox_has_all(&box, second));
+    deliver(&box, 1, 8, "six");
+    assert_true(dt_ps_mailbox_has_all(&box, second) && !dt_ps_mailbox_has_all(&box, first));
+    deliver(&box, 1, 7, "ten");
+    assert_true(dt_ps_mailbox_has_all(&box, first));
+    assert_string_equal(b, "ten");
+    assert_string_equal(c, "six");
+    dt_ps_mailbox_clear(&box);
+}
+
+static void n_released(void *owner) { ++*(int *)owner; }
+
+static void what_does_not_fit_is_an_error_and_nothing_is_lost(void **state) {
+    (void)state;
+    dt_ps_mailbox box = {0};
+    char a[4];
+    int round, n = 0;
+    dt_ps_payload given = {.data = "four", .bytes = 4, .release = n_released, .owner = &n};
+    expect_ok(dt_ps_mailbox_expect(&box, 7, (dt_message[]){{1, false, a, 3}}, 1, &round));
+    expect_error(dt_ps_mailbox_deliver(&box, 1, 7, &given), DT_DATA_LOSS, "process 1 sent 4 bytes under tag 7, and 3 were expected");
+    assert_int_equal(n, 1);
+    given = (dt_ps_payload){.data = "four", .bytes = 4, .release = n_released, .owner = &n};
+    expect_ok(dt_ps_mailbox_deliver(&box, 1, 7, &given)); /* nobody waits any more: it is kept, and goes with the box */
+    assert_int_equal(n, 1);
+    dt_ps_mailbox_clear(&box);
+    assert_int_equal(n, 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_of_one_sender_and_tag_keep_their_order),
+        cmocka_unit_test(what_does_not_fit_is_an_error_and_nothing_is_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
