@@ -72,6 +72,7 @@ dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, i
 }
 
 void dt_memory_domain_take_share(dt_memory_domain *domain, dt_process_roles sharing, int process) {
+    if (sharing.n_processes == 1) process = 0; /* nobody else has anything of it */
     bool owns = process < dt_process_n_owners(sharing);
     domain->sharing = sharing;
     domain->share = owns ? process : 0;
