@@ -60,7 +60,7 @@ typedef DT_LIST(const char *) dtrun_words;
 typedef enum dtrun_audience {
     DTRUN_FOR_SERVERS, /* all that `ps-server` takes */
     DTRUN_FOR_WORKERS, /* all that `ps-worker` takes */
-    DTRUN_FOR_RUN      /* what says which training it is: what servers tell workers */
+    DTRUN_FOR_RUN      /* what says which training it is, from beginning to end: what servers tell workers */
 } dtrun_audience;
 
 /* Appends those of the options that were given that are for these processes: --name=value. */

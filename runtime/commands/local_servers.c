@@ -44,6 +44,7 @@ typedef struct local_run {
     const char *servers; /* all of them, with commas between */
     child *children;     /* [n_servers + n_workers] */
     int n_children;
+    bool is_over; /* server 0 has ended */
 } local_run;
 
 /* ---- addresses ---- */
@@ -123,7 +124,7 @@ static dt_status *start_again(local_run *run, child *child, int number) {
     return start(run, child);
 }
 
-/* *code: server 0's; -1: it is still there. */
+/* *code: server 0's, once it has ended. */
 static dt_status *handle(local_run *run, pid_t pid, int status, int *code) {
     child *it = NULL;
     for (int i = 0; i < run->n_children; i++)
@@ -133,7 +134,10 @@ static dt_status *handle(local_run *run, pid_t pid, int status, int *code) {
     bool leads = it->is_server && it->number == 0;
     if (WIFSIGNALED(status) && asked == 0) return start_again(run, it, WTERMSIG(status));
     int exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (leads) *code = exit_code;
+    if (leads) {
+        *code = exit_code;
+        run->is_over = true;
+    }
     if (leads || exit_code == 0 || asked != 0) return NULL;
     if (it->is_server) return dt_error(DT_ABORTED, "server %d has failed", it->number);
     return n_alive(run, false) > 0 ? NULL : dt_error(DT_ABORTED, "all workers have failed");
@@ -141,7 +145,7 @@ static dt_status *handle(local_run *run, pid_t pid, int status, int *code) {
 
 static dt_status *watch(local_run *run, int *code) {
     int passed_on = 0;
-    for (*code = -1; *code < 0;) {
+    while (!run->is_over) {
         int status;
         if (asked != 0 && passed_on == 0) {
             passed_on = asked;

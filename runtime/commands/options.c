@@ -518,7 +518,7 @@ void dtrun_list_given(const dtrun_call *call, dtrun_audience audience, dt_arena 
             const struct argp_option *option = &rows[r].option;
             enum command takes = rows[r].takes;
             bool is_for = audience == DTRUN_FOR_SERVERS ? takes & PS_SERVER : takes & PS_WORKER;
-            if (audience == DTRUN_FOR_RUN) is_for = (takes & TRAINS) == TRAINS && !(takes & PS_WORKER);
+            if (audience == DTRUN_FOR_RUN) is_for = (takes & TRAINS) == TRAINS && !(takes & PS_WORKER) && option->key != KEY_RESUME;
             if (call->given[i].row != r || !is_for) continue;
             const char *text = call->given[i].text;
             dt_list_push(arena, words,

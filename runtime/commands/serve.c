@@ -28,6 +28,8 @@ typedef struct service {
 
 static bool is_worker(const service *self) { return strcmp(self->call->command, "ps-worker") == 0; }
 
+static bool leads(const service *self) { return !is_worker(self) && self->call->part == 0; }
+
 static void note(const char *text) { fprintf(stderr, "dtrun: note: %s\n", text); }
 
 /* ---- what is run ---- */
@@ -98,16 +100,16 @@ static bool is_to_regroup(const service *self) {
 static dt_status *run_plans(service *self) {
     for (int n_fruitless = 0;;) {
         bool over;
-        DT_TRY(dt_ps_team_form(self->team, &over));
+        DT_TRY(dt_ps_team_form(self->team, &self->call->run.resume, &over));
         if (over) return NULL;
         double began = dt_seconds_now();
         dt_status *status = run_plan(self);
         bool regroups = is_to_regroup(self);
         if (status == NULL && !regroups) return NULL;
         n_fruitless = dt_seconds_now() - began < AT_ONCE_SECONDS ? n_fruitless + 1 : 0;
-        if (status != NULL && (dt_status_code(status) != DT_ABORTED || n_fruitless == MOST_FRUITLESS)) return status;
-        bool leads = !is_worker(self) && self->call->part == 0;
-        if (status != NULL && leads) note(dt_status_message(status));
+        bool gives_up = leads(self) && n_fruitless == MOST_FRUITLESS;
+        if (status != NULL && (dt_status_code(status) != DT_ABORTED || gives_up)) return status;
+        if (status != NULL && leads(self)) note(dt_status_message(status));
         dt_status_free(status);
         if (self->call->run.checkpoint_dir != NULL) self->call->run.resume = true;
     }
@@ -160,8 +162,7 @@ static dt_status *serve(service *self) {
         fprintf(stderr, "dtrun: note: server %d of %d listens on %s\n", call->part, call->n_servers, dt_ps_team_address(self->team));
     if (is_worker(self)) DT_TRY(take_settings(self));
     dt_status *status = run_plans(self);
-    bool leads = !is_worker(self) && call->part == 0;
-    if (status != NULL && !leads) dt_ps_team_fail(self->team, dt_status_message(status));
+    if (status != NULL && !leads(self)) dt_ps_team_fail(self->team, dt_status_message(status));
     return status;
 }
 

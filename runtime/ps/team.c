@@ -43,16 +43,18 @@ struct dt_ps_team {
     dt_transport transport; /* of the plan */
     dt_ps_team_options options;
     dt_ps_socket *socket;
-    uint64_t id; /* of this process */
+    uint64_t id, left; /* of this process; the plan that it took part in last */
     char settings[1025];
     bool is_welcome; /* by server 0 */
     member *members; /* [n_members] who is connected */
     int n_members, member_capacity;
     int n_above; /* servers that this process connects to: peers 0 to n_above - 1 */
 
-    dt_ps_plan plan; /* the newest */
-    bool has_plan;   /* that is not started */
+    dt_ps_plan plan; /* that runs, or is being made */
+    dt_ps_plan next; /* what server 0 has said since */
+    bool has_plan;   /* of server 0: one that is being made; of all others: there is a next one */
     bool is_started, is_running, has_run;
+    bool resumes;               /* of server 0: the next plan */
     int64_t ways[MOST_MEMBERS]; /* [processes] the peer to whom messages for each go; NOBODY: they go by server 0 */
     char lost[601];             /* of the plan: who, and why; empty: nobody */
     bool is_over;
@@ -100,7 +102,7 @@ static void forget(dt_ps_team *team, uint32_t peer) {
 static dt_status *send(dt_ps_team *team, uint32_t peer, dt_ps_message *message) { return dt_ps_send(team->socket, peer, message); }
 
 static dt_status *offer(dt_ps_team *team, uint32_t peer) {
-    return send(team, peer, &(dt_ps_message){.kind = DT_PS_OFFER, .offer = {.id = team->id}});
+    return send(team, peer, &(dt_ps_message){.kind = DT_PS_OFFER, .offer = {.id = team->id, .left = team->left}});
 }
 
 /* ---- events ---- */
@@ -131,13 +133,17 @@ static void gone(dt_ps_team *team, const dt_ps_event *event) {
     forget(team, event->peer);
 }
 
-/* Somebody new: who is at work stops, where that loses nothing. */
-static void take_offer(dt_ps_team *team, member *from, uint64_t id) {
+/* Who takes part in the plan that runs has left it, unless the offer is one for that plan, said twice. Somebody new: who is at work stops, where that
+ * loses nothing. */
+static void take_offer(dt_ps_team *team, member *from, const dt_ps_offer *offer) {
+    bool is_member = team->is_running && from->process != NOBODY;
+    if (is_member && offer->left != team->plan.number) return;
     from->offers = true;
-    from->id = id;
-    if (!team->is_running) return;
-    if (from->process != NOBODY)
+    from->id = offer->id;
+    if (is_member)
         lose(team, "somebody has left the plan");
+    else if (!team->is_running)
+        return;
     else if (leads(team) && team->options.stop != NULL && team->transport.n_processes - team->transport.n_servers < team->options.most_workers)
         atomic_store(team->options.stop, DT_PS_REGROUP);
 }
@@ -156,6 +162,14 @@ static dt_status *keep_notice(dt_ps_team *team, int from, const dt_ps_payload *p
     kept->bytes = payload->bytes;
     memcpy(kept->data, payload->data, payload->bytes);
     return NULL;
+}
+
+/* All who take part offer anew when it is over. */
+static void begin_plan(dt_ps_team *team) {
+    team->is_started = true;
+    team->left = team->plan.number;
+    for (int i = 0; i < team->n_members; i++)
+        if (team->members[i].process != NOBODY) team->members[i].offers = false;
 }
 
 /* For this process, or for one that the sender has no connection to. What is of another plan nobody waits for. */
@@ -179,16 +193,17 @@ static dt_status *take_data(dt_ps_team *team, const member *from, dt_ps_message 
 
 static dt_status *take_message(dt_ps_team *team, member *from, dt_ps_message *message) {
     switch (message->kind) {
-    case DT_PS_OFFER: take_offer(team, from, message->offer.id); return NULL;
+    case DT_PS_OFFER: take_offer(team, from, &message->offer); return NULL;
     case DT_PS_PLAN:
         if (from->part != 0) return NULL;
-        team->plan = message->plan;
+        team->next = message->plan;
         team->has_plan = true;
-        if (!team->is_running) dt_ps_mailbox_clear(&team->mailbox);
         if (team->is_running) lose(team, "server 0 has made another plan");
         return NULL;
     case DT_PS_READY: from->is_ready |= leads(team) && message->ready.plan == team->plan.number; return NULL;
-    case DT_PS_START: team->is_started |= from->part == 0 && message->start.plan == team->plan.number; return NULL;
+    case DT_PS_START:
+        if (from->part == 0 && message->start.plan == team->plan.number) begin_plan(team);
+        return NULL;
     case DT_PS_FAILED:
         if (!leads(team)) return NULL;
         if (from->part != NOBODY && !team->is_over) {
@@ -246,6 +261,12 @@ static member *worker(dt_ps_team *team, uint64_t id) {
     return NULL;
 }
 
+/* Of an older plan. */
+static void forget_messages(dt_ps_team *team) {
+    dt_ps_mailbox_clear(&team->mailbox);
+    team->n_notices = 0;
+}
+
 /* Which member is which process of the newest plan; false: somebody of them is not connected to a server, who has to be. */
 static bool assign(dt_ps_team *team) {
     int n_servers = (int)team->plan.n_servers, n = n_servers + (int)team->plan.n_workers;
@@ -289,6 +310,8 @@ static dt_status *make_plan(dt_ps_team *team, int n_workers) {
     for (int i = 0; i < team->n_members && (int)plan->n_workers < n_workers; i++)
         if (team->members[i].part == NOBODY && team->members[i].offers) plan->workers[plan->n_workers++] = team->members[i].id;
     plan->process = 0;
+    forget_messages(team);
+    plan->resumes = team->resumes;
     team->lost[0] = 0;
     if (!assign(team)) return dt_error(DT_INTERNAL, "a plan without some of its members");
     for (int i = 0; i < team->n_members; i++) {
@@ -313,9 +336,8 @@ static dt_status *start_plan(dt_ps_team *team) {
     for (int i = 0; i < team->n_members; i++) {
         if (team->members[i].process == NOBODY) continue;
         DT_TRY(send(team, team->members[i].peer, &(dt_ps_message){.kind = DT_PS_START, .start = {.plan = team->plan.number}}));
-        team->members[i].offers = false;
     }
-    team->is_started = true;
+    begin_plan(team);
     return NULL;
 }
 
@@ -329,8 +351,11 @@ static dt_status *lead(dt_ps_team *team, bool is_settled) {
 
 /* All others: the plan is taken once its members are known here. */
 static dt_status *follow(dt_ps_team *team) {
-    if (!team->has_plan || !assign(team)) return NULL;
+    if (!team->has_plan) return NULL;
+    team->plan = team->next;
+    if (!assign(team)) return NULL;
     team->has_plan = false;
+    forget_messages(team);
     team->lost[0] = 0;
     return send(team, 0, &(dt_ps_message){.kind = DT_PS_READY, .ready = {.plan = team->plan.number}});
 }
@@ -354,13 +379,13 @@ static dt_status *offer_to_all(dt_ps_team *team) {
     return NULL;
 }
 
-dt_status *dt_ps_team_form(dt_ps_team *team, bool *over) {
+dt_status *dt_ps_team_form(dt_ps_team *team, bool *resumes, bool *over) {
     double began = dt_seconds_now(), alone_since = began;
     bool any;
     team->is_running = team->is_started = false;
     *over = false;
-    dt_ps_mailbox_clear(&team->mailbox);
-    team->n_notices = 0;
+    team->resumes = *resumes;
+    forget_messages(team); /* nobody waits for them any more, and where they were to go may be gone */
     DT_TRY(offer_to_all(team));
     while (!team->is_started && !team->is_over) {
         double now = dt_seconds_now();
@@ -374,6 +399,7 @@ dt_status *dt_ps_team_form(dt_ps_team *team, bool *over) {
     }
     if (team->is_over && team->failure[0] != 0) return dt_error(DT_ABORTED, "%s", team->failure);
     *over = team->is_over;
+    *resumes = team->plan.resumes;
     team->has_plan = false;
     team->has_run |= team->is_started;
     return NULL;
@@ -500,6 +526,7 @@ dt_status *dt_ps_team_open(const dt_ps_team_options *options, dt_ps_team **team)
     fill_hello(options, &socket.hello);
     bool is_random = getrandom(&made->id, sizeof made->id, 0) == (ssize_t)sizeof made->id;
     dt_status *status = is_random ? dt_ps_socket_open(&socket, &made->socket) : dt_error(DT_INTERNAL, "the system gives no random numbers");
+    made->plan.number = made->id; /* of a server 0 that was started again they are others */
     if (status == NULL && options->part != 0) status = wait_for_welcome(made);
     if (status == NULL) {
         *team = made;

@@ -49,8 +49,9 @@ void dt_ps_team_close(dt_ps_team *team, const char *reason);
 const char *dt_ps_team_address(const dt_ps_team *team);  /* where it listens */
 const char *dt_ps_team_settings(const dt_ps_team *team); /* those of the servers */
 
-/* Returns when a plan has started that this process is part of; *over: there will be none any more, and all is well. */
-dt_status *dt_ps_team_form(dt_ps_team *team, bool *over);
+/* Returns when a plan has started that this process is part of; *over: there will be none any more, and all is well. *resumes: whether it goes on
+ * from the newest checkpoint, which server 0 says. */
+dt_status *dt_ps_team_form(dt_ps_team *team, bool *resumes, bool *over);
 /* A dt_processes_options.open of the plan that has started last; the context is a dt_ps_team. */
 dt_status *dt_ps_team_open_transport(void *team, dt_transport **transport);
 /* This process cannot go on; server 0 hears why. Not of server 0. */
