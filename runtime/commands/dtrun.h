@@ -52,6 +52,8 @@ typedef struct dtrun_call {
     const char *listen;         /* of ps-server: an address */
     int part, n_servers;        /* of ps-server; 0 of 0: not said */
     const char *servers;        /* addresses of all servers, with commas between; NULL: not said */
+    const char *keys;           /* a folder; NULL: none */
+    bool insecure;
 } dtrun_call;
 
 typedef DT_LIST(const char *) dtrun_words;

@@ -199,7 +199,9 @@ enum key {
     KEY_WORKERS,
     KEY_LISTEN,
     KEY_PART,
-    KEY_SERVERS
+    KEY_SERVERS,
+    KEY_KEYS,
+    KEY_INSECURE
 };
 
 /* Groups in the order of --help: what is run, on what, checkpoints, what is said, the rest. */
@@ -334,6 +336,10 @@ static const struct {
     {PS_SERVER, {"workers", KEY_WORKERS, "W", 0, "How many workers to wait for before the training begins (default: 1)", 1}},
     {PS_SERVER | PS_WORKER,
      {"servers", KEY_SERVERS, "LIST", 0, "Where all servers are, in order: host:7000,host:7001. Of the only server not needed", 1}},
+    {PS_SERVER | PS_WORKER,
+     {"keys", KEY_KEYS, "FOLDER", 0,
+      "Encrypt, and let only those connect whose key is allowed: what `dtrun keys` has made (default: within this machine)", 1}},
+    {PS_SERVER | PS_WORKER, {"insecure", KEY_INSECURE, NULL, 0, "Go without keys beyond this machine too: whoever reaches a port may join", 1}},
     {LAUNCH, {"processes", 'n', "N", 0, "How many processes (default: 1, or as many as the machines may have)", 1}},
     {LAUNCH, {"hosts", KEY_HOSTS, "LIST", 0, "The machines, and how many processes each may have: node1:2,node2:2 (default: this one)", 1}},
     {LAUNCH, {"hostfile", KEY_HOSTFILE, "FILE", 0, "A file of them, a machine a line: node1 slots=2, or node1:2", 1}},
@@ -501,6 +507,8 @@ static error_t parse_servers(int key, char *text, struct argp_state *state) {
     case KEY_LISTEN: call->listen = text; return 0;
     case KEY_PART: parse_part(call, text, state); return 0;
     case KEY_SERVERS: call->servers = text; return 0;
+    case KEY_KEYS: call->keys = text; return 0;
+    case KEY_INSECURE: call->insecure = true; return 0;
     default: return parse_run(key, text, state);
     }
 }

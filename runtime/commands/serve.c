@@ -24,6 +24,7 @@ typedef struct service {
     dt_arena *arena;
     dt_ps_team *team;
     dtrun_call told; /* of a worker: what the servers said */
+    dt_ps_keys keys;
 } service;
 
 static bool is_worker(const service *self) { return strcmp(self->call->command, "ps-worker") == 0; }
@@ -43,6 +44,14 @@ static char *settings_of(const service *self) {
     return text;
 }
 
+/* What `train` does not take. */
+static bool is_of_connections(const char *option) {
+    static const char *const names[] = {"--servers=", "--keys=", "--insecure"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(option, names[i], strlen(names[i])) == 0) return true;
+    return false;
+}
+
 /* A worker trains what the servers were told, with what it was told itself. */
 static dt_status *take_settings(service *self) {
     DT_LIST(char *) words = {0};
@@ -55,7 +64,7 @@ static dt_status *take_settings(service *self) {
         if (*word != 0) dt_list_push(self->arena, &words, word);
     dtrun_list_given(call, DTRUN_FOR_WORKERS, self->arena, &own);
     for (size_t i = 0; i < own.n; i++)
-        if (strncmp(own.items[i], "--servers=", strlen("--servers=")) != 0) dt_list_push(self->arena, &words, (char *)own.items[i]);
+        if (!is_of_connections(own.items[i])) dt_list_push(self->arena, &words, (char *)own.items[i]);
     dt_list_push(self->arena, &words, (char *)call->program);
     dt_list_push(self->arena, &words, NULL);
     if (dtrun_parse((int)words.n - 1, words.items, told) != 0)
@@ -144,6 +153,7 @@ static dt_status *serve(service *self) {
     if (call->n_servers == 0) call->n_servers = 1;
     DT_TRY(find_servers(self, &servers));
     DT_TRY(hash_artifact(self->artifact->path, artifact));
+    if (call->keys != NULL) DT_TRY(dt_ps_keys_load(call->keys, is_worker(self) ? DT_PS_WORKER : DT_PS_SERVER, &self->keys));
     dt_ps_team_options options = {.part = is_worker(self) ? -1 : call->part,
                                   .listen = call->listen,
                                   .servers = servers.items,
@@ -155,6 +165,8 @@ static dt_status *serve(service *self) {
                                                   : call->run.replicas > 0                                          ? DT_PS_MOST_WORKERS
                                                                                                                     : 1,
                                   .deadline_seconds = dtrun_deadline(call),
+                                  .keys = call->keys != NULL ? &self->keys : NULL,
+                                  .insecure = call->insecure,
                                   .stop = call->run.checkpoint_dir != NULL ? self->stop : NULL,
                                   .note = note};
     DT_TRY(dt_ps_team_open(&options, &self->team));
@@ -176,6 +188,7 @@ dt_status *dtrun_serve(dtrun_call *call, const dt_artifact *artifact, atomic_int
     dt_arena_guard(self.arena, &guard);
     dt_status *status = serve(&self);
     dt_ps_team_close(self.team, status != NULL ? dt_status_message(status) : NULL);
+    dt_ps_keys_forget(&self.keys);
     dtrun_call_free(&self.told);
     dt_arena_guard(self.arena, NULL);
     dt_arena_destroy(self.arena);

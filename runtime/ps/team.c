@@ -522,6 +522,8 @@ dt_status *dt_ps_team_open(const dt_ps_team_options *options, dt_ps_team **team)
                                    .n_servers = n_above,
                                    .most_peers = DT_PS_MOST_WORKERS + options->n_servers,
                                    .most_payload_bytes = MOST_PAYLOAD,
+                                   .keys = options->keys,
+                                   .insecure = options->insecure,
                                    .most_queued = MOST_QUEUED};
     fill_hello(options, &socket.hello);
     bool is_random = getrandom(&made->id, sizeof made->id, 0) == (ssize_t)sizeof made->id;

@@ -16,6 +16,7 @@
 #define DT_RUNTIME_PS_TEAM_H
 
 #include "runtime/comm/transport.h"
+#include "runtime/ps/keys.h"
 #include "runtime/ps/message.h"
 
 #include <stdatomic.h>
@@ -37,6 +38,8 @@ typedef struct dt_ps_team_options {
     int n_workers;           /* of server 0: how many to wait for before the first plan, */
     int most_workers;        /* and how many may take part; others wait until somebody is lost */
     double deadline_seconds; /* how long nobody may be there without whom nothing goes on */
+    const dt_ps_keys *keys;  /* that outlive the team; NULL: none */
+    bool insecure;           /* beyond this machine without keys too */
     atomic_int *stop;        /* gets DT_PS_REGROUP in server 0, where somebody new is to take part */
     void (*note)(const char *text);
 } dt_ps_team_options;
