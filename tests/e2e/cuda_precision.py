@@ -1,7 +1,10 @@
 """A training with factors in f32, tf32 and bf16, on a GPU that is the fake driver and emulated kernels: the losses are those of the CPU with the same
-rounding, and of no other; two replicas give the bits that the GPU gives again."""
+rounding, and of no other; two replicas give the bits that the GPU gives again. So it is with mixed precision, where a sum that is off by one unit in f32 may
+be rounded to another value of 16 bits; the scale of the loss is exactly that of the CPU."""
 import os
 import sys
+
+from safetensors.numpy import load_file
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import fake_gpu  # noqa: E402
@@ -48,4 +51,15 @@ for precision in ("f32", "tf32", "bf16"):
         apart = distance(on_gpu, expected)
         print(f"{precision}: {apart:.1e} from {other} on the CPU", flush=True)
         check((apart < 5e-6) == (other == precision), f"{precision}: {on_gpu}, the CPU gives {expected} in {other}")
+
+for precision, bound in (("mixed_bf16", 2e-3), ("mixed_f16", 5e-4)):
+    artifact = fake_gpu.Artifact(f"option precision: {precision}\n{PROGRAM}", precision)
+    runs = {"cpu": Run("train", artifact.path, *flags, "--devices", "cpu:1x1", "--checkpoint-dir", FOLDER / f"{precision}-cpu")}
+    runs["gpu"] = artifact.run("train", *flags, "--checkpoint-dir", FOLDER / f"{precision}-gpu")
+    apart = distance(losses(runs["gpu"]), losses(runs["cpu"]))
+    print(f"{precision}: {apart:.1e} from the CPU, {distance(losses(runs['gpu']), on_cpu['f32']):.1e} from f32 there", flush=True)
+    check(apart < bound, f"{precision}: {losses(runs['gpu'])}, the CPU gives {losses(runs['cpu'])}")
+    check(losses(runs["gpu"]) == losses(artifact.run("train", *flags, seed=7)), f"{precision}: another order of threads gives other bits")
+    scales = [load_file(FOLDER / f"{precision}-{where}/step-{STEPS}/model.safetensors").get("loss_scale/scale") for where in runs]
+    check(scales[0] == scales[1] and (scales[0] is None) == (precision == "mixed_bf16"), f"{precision}: the scales are {scales}")
 finish()
