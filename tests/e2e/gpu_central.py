@@ -86,10 +86,10 @@ def those_that_do_not_wait_show(artifact, name):
 
 
 leaves_what_one_gpu_leaves("perceptron", "cuda:0,1,2")
-cnn, run = leaves_what_one_gpu_leaves("cnn", "cuda:0,1", "cuda:3,1,0,2", "cuda:1,0", "cuda:0,1,2")
+cnn, run = leaves_what_one_gpu_leaves("cnn", "cuda:0,1", "cuda:3,1,0,2", "cuda:0,1,2")
 slots_are_on_the_first_alone(run)
 libraries_are_called_where_something_is_computed()
-leaves_what_one_gpu_leaves("resnet", "cuda:0,1,2", "cuda:2,0")
+leaves_what_one_gpu_leaves("resnet", "cuda:0,1,2")
 goes_on(cnn, "cnn")
 those_that_do_not_wait_show(cnn, "cnn")
 finish()

@@ -17,8 +17,8 @@ data train_set = npy("a.npy", "b.npy") | take(36) | shuffle(36) | batch(24)
 data test_set  = npy("a.npy", "b.npy") | take(30) | batch(24)
 
 model Net(a: f32[B, 6]) -> f32[B] {
-    x = batch_norm(dense(a, units: 64, activation: tanh))
-    x = dense(x, units: 160, activation: tanh)
+    x = batch_norm(dense(a, units: 32, activation: tanh))
+    x = dense(x, units: 40, activation: tanh)
     return dense(x, units: 1)[:, 0]
 }
 
