@@ -7,7 +7,7 @@
  *   llvm.c                 threads, target machines, passes, objects
  *   llvm_build.c           types, vectors, intrinsics, loops
  *   llvm_same.c            which kernels are one function
- *   llvm_kernel.c          a kernel: its function, the loops over rows that nests share
+ *   llvm_kernel.c          a kernel: its function, the loops over rows and blocks that nests share
  *   llvm_nest.c            a nest: where each instruction goes, and the loops
  *   llvm_scalar.c          one instruction, on one element or on a vector of them
  *   llvm_memory.c          addresses, loads, stores
@@ -127,6 +127,7 @@ typedef struct dt_llvm_nest {
 
     /* Analysis. The level of an instruction is the number of loops, in order of execution, that are open where it is emitted. */
     int n_outer;       /* loops around the reduced ones */
+    int n_shared;      /* the first ones, which it shares with other nests: over rows, and over blocks */
     int *order;        /* [n_loops] loops in order of execution: outer ones, then reduced ones */
     bool *unrolled;    /* [n_loops], by loop */
     int vector_loop;   /* -1: none */

@@ -1,4 +1,4 @@
-/* llvm_kernel: a kernel as a function, and the loops over rows that neighbouring nests share. */
+/* llvm_kernel: a kernel as a function, and the loops over rows, and over blocks of a row, that neighbouring nests share. */
 #include "compiler/codegen/llvm.h"
 
 #include <stddef.h>
@@ -50,6 +50,17 @@ static void load_arguments(dt_llvm_emitter *e) {
     }
 }
 
+/* Nests that share a loop over blocks inside of that over rows, which has been entered: what depends on no block comes before it. */
+static void block_group(dt_llvm_emitter *e, dt_llvm_nest **group, int n_nests, dt_llvm_sum row) {
+    for (int k = 0; k < n_nests; k++) {
+        dt_llvm_enter(group[k], 0, row);
+        dt_llvm_emit_level(group[k], 1, false);
+    }
+    dt_llvm_loop blocks = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_i64(e, group[0]->nest->loops[1].extent), 1, false);
+    for (int k = 0; k < n_nests; k++) dt_llvm_iteration(group[k], 1, (dt_llvm_sum){blocks.index, 0});
+    dt_llvm_loop_end(e, &blocks);
+}
+
 /* Nests that share the loop over rows: what depends on no row comes before it. */
 static void row_group(dt_llvm_emitter *e, const dt_nest *nests, int n_nests) {
     dt_llvm_nest **group = DT_NEW_ARRAY(e->arena, dt_llvm_nest *, n_nests);
@@ -58,7 +69,13 @@ static void row_group(dt_llvm_emitter *e, const dt_nest *nests, int n_nests) {
         dt_llvm_emit_level(group[k], 0, false);
     }
     dt_llvm_loop rows = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_extent(e, nests[0].loops[0].extent), 1, true);
-    for (int k = 0; k < n_nests; k++) dt_llvm_iteration(group[k], 0, (dt_llvm_sum){rows.index, 0});
+    for (int k = 0, end; k < n_nests; k = end) {
+        for (end = k + 1; end < n_nests && nests[end].in_blocks;) end++;
+        if (end > k + 1)
+            block_group(e, &group[k], end - k, (dt_llvm_sum){rows.index, 0});
+        else
+            dt_llvm_iteration(group[k], 0, (dt_llvm_sum){rows.index, 0});
+    }
     dt_llvm_loop_end(e, &rows);
 }
 

@@ -54,7 +54,7 @@ static bool stores_into(const dt_llvm_nest *n, const dt_nest *nest, int buffer) 
 static int lowest_level(const dt_llvm_nest *n, const dt_address *address, const dt_nest *group, int n_group) {
     if (stores_into(n, n->nest, address->buffer)) return n->n_outer;
     for (int g = 0; g < n_group; g++)
-        if (stores_into(n, &group[g], address->buffer)) return 1;
+        if (stores_into(n, &group[g], address->buffer)) return n->n_shared;
     return 0;
 }
 
@@ -224,7 +224,6 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
                         .vector_loop = -1,
                         .packed_loop = -1,
                         .packed_around = -1,
-
                         .n_copies = 1,
                         .width = 1,
                         .lanes = 1,
@@ -245,6 +244,8 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
     for (int i = 0; i < n_instructions; i++) n->addresses[i].constant = nest->instructions[i].address.offset;
     for (int s = 0; s < nest->n_stores; s++) n->addresses[n_instructions + s].constant = nest->stores[s].address.offset;
 
+    bool in_blocks = nest->in_blocks || (nest + 1 < group + n_group && nest[1].in_blocks);
+    n->n_shared = n_group == 0 ? 0 : in_blocks ? 2 : 1;
     find_depends(n);
     dt_nest_mark_needed(nest, n->needed);
     n->tiled = dt_llvm_tile_is_possible(n);

@@ -35,9 +35,9 @@ static bool same_share(const dt_nest_share *a, const dt_nest_share *b) {
 }
 
 static bool same_nest(const dt_nest *a, const dt_nest *b) {
-    if (a->in_rows != b->in_rows || a->n_loops != b->n_loops || a->n_instructions != b->n_instructions || a->n_reductions != b->n_reductions ||
-        a->n_stores != b->n_stores || a->vector_loop != b->vector_loop || a->part_iterations != b->part_iterations ||
-        !same_share(&a->share, &b->share) || a->algorithm != b->algorithm ||
+    if (a->in_rows != b->in_rows || a->in_blocks != b->in_blocks || a->n_loops != b->n_loops || a->n_instructions != b->n_instructions ||
+        a->n_reductions != b->n_reductions || a->n_stores != b->n_stores || a->vector_loop != b->vector_loop ||
+        a->part_iterations != b->part_iterations || !same_share(&a->share, &b->share) || a->algorithm != b->algorithm ||
         (a->algorithm != DT_ALGORITHM_LOOPS && !same_tiling(&a->tiling, &b->tiling)))
         return false;
     for (int l = 0; l < a->n_loops; l++)

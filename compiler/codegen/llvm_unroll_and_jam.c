@@ -37,7 +37,7 @@ void dt_llvm_unroll_and_jam_choose(dt_llvm_nest *n) {
     for (int i = 0; i < nest->n_instructions; i++)
         if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return;
     int most = MOST_COPIES, end = n->n_outer;
-    for (int p = n->n_outer - 1; p >= (nest->in_rows ? 1 : 0); p--) {
+    for (int p = n->n_outer - 1; p >= n->n_shared; p--) {
         int loop = n->order[p];
         int64_t extent = nest->loops[loop].extent;
         if (loop == n->vector_loop || !dt_llvm_is_constant_extent(extent) || extent < 2 || !shares_factor(n, loop)) continue;

@@ -262,7 +262,8 @@ static void mark_levels(dt_run *run) {
     }
 }
 
-static void run_nest(dt_arena *arena, dt_run run, const dt_nest *nest, int64_t row) {
+/* Inside of its first n_shared loops, which are in iterations `shared`. */
+static void run_nest(dt_arena *arena, dt_run run, const dt_nest *nest, const int64_t *shared, int n_shared) {
     size_t n = (size_t)nest->n_instructions;
     run.nest = nest;
     run.loops = DT_NEW_ARRAY(arena, int64_t, nest->n_loops);
@@ -274,8 +275,19 @@ static void run_nest(dt_arena *arena, dt_run run, const dt_nest *nest, int64_t r
     mark_levels(&run);
     int n_outer = 0;
     while (n_outer < nest->n_loops && !nest->loops[n_outer].reduced) n_outer++;
-    if (nest->in_rows) run.loops[0] = row;
-    walk_outer(&run, nest->in_rows ? 1 : 0, n_outer);
+    for (int l = 0; l < n_shared; l++) run.loops[l] = shared[l];
+    walk_outer(&run, n_shared, n_outer);
+}
+
+/* Nests [first, end) of one row loop, in its iteration `row`. */
+static void run_row(dt_arena *arena, dt_run run, int first, int end, int64_t row) {
+    const dt_nest *nests = run.kernel->nests;
+    for (int n = first, next; n < end; n = next) {
+        for (next = n + 1; next < end && nests[next].in_blocks;) next++;
+        bool in_blocks = next > n + 1;
+        for (int64_t block = 0; block < (in_blocks ? nests[n].loops[1].extent : 1); block++)
+            for (int k = n; k < next; k++) run_nest(arena, run, &nests[k], (int64_t[]){row, block}, in_blocks ? 2 : 1);
+    }
 }
 
 void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, void *const *buffers, const dt_launch *launch) {
@@ -285,11 +297,10 @@ void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_fun
         if (kernel->divided && kernel->nests[n].part_iterations == 0 && launch->part != 0) {
             ; /* part 0 does all of it */
         } else if (!kernel->nests[n].in_rows) {
-            run_nest(arena, run, &kernel->nests[n], 0);
+            run_nest(arena, run, &kernel->nests[n], NULL, 0);
         } else {
             while (end < kernel->n_nests && kernel->nests[end].in_rows) end++;
-            for (int64_t row = 0; row < launch->rows; row++)
-                for (int k = n; k < end; k++) run_nest(arena, run, &kernel->nests[k], row);
+            for (int64_t row = 0; row < launch->rows; row++) run_row(arena, run, n, end, row);
         }
         n = end;
     }

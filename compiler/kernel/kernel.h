@@ -1,7 +1,8 @@
 /* kernel: the loop-nest form that both backends render. Nothing in it names an op or a target.
  *
  * A kernel is a list of nests, run one after another. Neighbouring nests marked `in_rows` share one outer loop over the rows of the batch, so that
- * what one leaves for the next (a row's maximum, a packed image) stays in cache. A nest is one statement:
+ * what one leaves for the next (a row's maximum, a packed image) stays in cache; those marked `in_blocks` share the loop inside of it as well, over
+ * blocks of another loop, so that what they hand on is a block of a row only. A nest is one statement:
  *
  *     for outer loops …            stores of scalars of level "outer" (after the reduction)
  *         for reduced loops …      scalars that depend on reduced loops, the operands of its reductions
@@ -112,6 +113,7 @@ typedef struct dt_nest_share {
 
 typedef struct dt_nest {
     bool in_rows;            /* loop 0 is the row loop (extent DT_BATCH), shared with its in_rows neighbours */
+    bool in_blocks;          /* loop 1, over blocks, is shared with the nest before it; both are in rows */
     dt_nest_share share;     /* of a divided kernel */
     int64_t part_iterations; /* of a divided kernel: a part is a multiple of so many iterations of loop 0; 0: the nest is part 0's as a whole */
     int n_loops;

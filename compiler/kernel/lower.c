@@ -317,6 +317,8 @@ static int lower_packed(dt_element *e, const dt_packing *packing, const dt_affin
     for (int d = 0; d < packing->rank; d++) {
         if (packing->strides[d] == 0) continue;
         dt_affine position = numerators[d];
+        if (packing->n_blocks > 0 && d == packing->blocked) /* counted from the block's first */
+            position = dt_affine_add(nest->arena, nest->n_loops, position, dt_affine_loop(nest->arena, nest->n_loops, 1), -packing->extents[d]);
         position.offset -= packing->lows[d];
         bool divides = dt_affine_divides(nest->arena, nest->n_loops, position, packing->steps[d], &position);
         assert(divides);
@@ -495,7 +497,8 @@ static int rank_of(const dt_layout *layout, const dt_loops *loops, int loop) {
 }
 
 int dt_layout_loop(const dt_layout *layout, const dt_loops *loops, int loop) {
-    int position = 0, rank = rank_of(layout, loops, loop);
+    bool is_row = loop == (layout->row_loop >= 0 ? layout->row_loop : 0);
+    int rank = rank_of(layout, loops, loop), position = layout->n_blocks > 0 && !is_row; /* the loop over blocks comes right after that over rows */
     for (int k = 0; k < loops->n_loops; k++) {
         int other = rank_of(layout, loops, k);
         position += other < rank || (other == rank && k < loop);
@@ -515,6 +518,15 @@ static void thin_out(dt_context *c, dt_affine *at, int position, int64_t first, 
     nest->loops[position].extent = extent;
     *at = dt_affine_scale(nest->arena, nest->n_loops, *at, step);
     at->offset += first;
+}
+
+/* Puts a loop over blocks of the layout's blocked loop into the nest. */
+static void cut_into_blocks(dt_context *c, const dt_loops *loops, const dt_layout *layout, dt_affine *at) {
+    dt_nest_builder *nest = &c->nest;
+    dt_loop *loop = &nest->loops[dt_layout_loop(layout, loops, layout->blocked)];
+    loop->extent /= layout->n_blocks;
+    nest->loops[1] = (dt_loop){layout->n_blocks, false};
+    at[layout->blocked] = dt_affine_add(nest->arena, nest->n_loops, at[layout->blocked], dt_affine_loop(nest->arena, nest->n_loops, 1), loop->extent);
 }
 
 /* The loops of the nest from those of the roots; at[k] becomes where loop k of the roots stands. */
@@ -539,6 +551,7 @@ static void lay_out_loops(dt_context *c, const dt_loops *loops, const dt_layout 
         if (reduced < 0) continue;
         thin_out(c, &at[reduced], dt_layout_loop(layout, loops, reduced), phase->reduced_first, phase->reduced_step, phase->reduced_extent);
     }
+    if (layout->n_blocks > 0) cut_into_blocks(c, loops, layout, at);
     for (int k = 0; k < loops->n_loops && dt_layout_is_empty(layout); k++)
         if (k >= loops->n_outer) nest->loops[dt_layout_loop(layout, loops, k)] = (dt_loop){1, false};
 }
@@ -558,9 +571,9 @@ static void walk_dimensions(dt_context *c, dt_shape shape, dt_affine *at) {
 dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, const dt_cluster *cluster, const dt_layout *layout) {
     dt_arena *arena = lowering->compilation->arena;
     const dt_loops *loops = cluster->roots.n > 0 ? dt_lowering_loops(lowering, cluster->roots.items[0]) : NULL;
-    int n_loops = loops ? loops->n_loops : cluster->space.rank;
+    int n_loops = loops ? loops->n_loops + (layout->n_blocks > 0) : cluster->space.rank;
     dt_context c = context_create(lowering, kernel, cluster, n_loops);
-    dt_affine *at = DT_NEW_ARRAY(arena, dt_affine, n_loops);
+    dt_affine *at = DT_NEW_ARRAY(arena, dt_affine, loops ? loops->n_loops : n_loops);
     if (loops != NULL)
         lay_out_loops(&c, loops, layout, at);
     else
@@ -594,15 +607,19 @@ dt_nest dt_lower_zero(dt_lowering *lowering, dt_kernel_function *kernel, int buf
 }
 
 dt_nest dt_lower_packing(dt_lowering *lowering, dt_kernel_function *kernel, const dt_value *root, int operand, const dt_packing *packing) {
-    dt_context c = context_create(lowering, kernel, NULL, packing->rank);
+    bool in_blocks = packing->n_blocks > 0;
+    int n_loops = packing->rank + in_blocks;
+    dt_context c = context_create(lowering, kernel, NULL, n_loops);
     dt_arena *arena = c.nest.arena;
-    dt_affine *numerators = DT_NEW_ARRAY(arena, dt_affine, packing->rank), target = dt_affine_constant(arena, packing->rank, 0);
-    for (int i = 0; i < packing->rank; i++) c.nest.loops[i].extent = packing->extents[packing->order[i]];
+    dt_affine *numerators = DT_NEW_ARRAY(arena, dt_affine, packing->rank), target = dt_affine_constant(arena, n_loops, 0);
+    if (in_blocks) c.nest.loops[1].extent = packing->n_blocks;
     for (int i = 0; i < packing->rank; i++) {
-        int d = packing->order[i];
-        dt_affine loop = dt_affine_loop(arena, packing->rank, i);
-        target = dt_affine_add(arena, packing->rank, target, loop, packing->strides[d]);
-        numerators[d] = dt_affine_scale(arena, packing->rank, loop, packing->steps[d]);
+        int d = packing->order[i], position = in_blocks && i > 0 ? i + 1 : i;
+        dt_affine loop = dt_affine_loop(arena, n_loops, position);
+        c.nest.loops[position].extent = packing->extents[d];
+        target = dt_affine_add(arena, n_loops, target, loop, packing->strides[d]);
+        if (in_blocks && d == packing->blocked) loop = dt_affine_add(arena, n_loops, loop, dt_affine_loop(arena, n_loops, 1), packing->extents[d]);
+        numerators[d] = dt_affine_scale(arena, n_loops, loop, packing->steps[d]);
         numerators[d].offset = packing->lows[d];
     }
     dt_element e = element_at(&c, root, NULL, -1, NULL);

@@ -33,6 +33,8 @@ typedef struct dt_packing {
     int rank;
     int64_t *lows, *steps, *extents, *strides; /* [rank of the operand]; stride 0: the row, which is packed anew for each iteration of the row loop */
     int *order;                                /* [rank] dimensions from outermost to innermost */
+    int64_t n_blocks; /* more than 0: dimension `blocked` has so many times its extent, and a block of it is packed for each iteration of loop 1 */
+    int blocked;
 } dt_packing;
 
 struct dt_lowering {
@@ -71,6 +73,8 @@ typedef struct dt_polyphase {
 struct dt_layout {
     const dt_packing *packings; /* [operands of the only root] or NULL */
     int row_loop;               /* the reduced loop of the root that becomes the outermost, the sum being kept in memory; -1: none */
+    int64_t n_blocks;           /* more than 0: loop `blocked` of the root runs in so many blocks, over which loop 1 of the nest walks */
+    int blocked;
     int n_spreads;
     const dt_spread *spreads;
     bool apart; /* the spreads reach each element of the result once: nothing is added up, and each reduced loop stands inside of its outer one */

@@ -114,7 +114,7 @@ const char *dt_algorithm_name(dt_algorithm algorithm) {
 }
 
 static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
-    dt_text_append(text, nest->in_rows ? "    row nest" : "    nest");
+    dt_text_append(text, nest->in_blocks ? "    block nest" : nest->in_rows ? "    row nest" : "    nest");
     if (nest->note) dt_text_format(text, " %s", nest->note);
     print_loops(text, nest);
     bool is_loops = nest->algorithm == DT_ALGORITHM_LOOPS;

@@ -104,12 +104,25 @@ static dt_status *verify_memory(const dt_plan *plan, const dt_kernel_function *k
     return NULL;
 }
 
+/* The loop that it shares with the nest before it is the same in both. */
+static dt_status *verify_blocks(const dt_kernel_function *kernel, int n) {
+    const dt_nest *nest = &kernel->nests[n], *before = nest - 1;
+    if (n == 0 || !nest->in_rows || !before->in_rows) return wrong(kernel, n, "blocks without a row loop");
+    if (nest->n_loops < 2 || before->n_loops < 2 || nest->loops[1].extent != before->loops[1].extent)
+        return wrong(kernel, n, "other blocks than those of the nest before it");
+    if (nest->loops[1].reduced || before->loops[1].reduced || dt_dim_is_symbol(nest->loops[1].extent))
+        return wrong(kernel, n, "a loop over blocks that is reduced, or of no constant extent");
+    if (nest->vector_loop == 1 || before->vector_loop == 1) return wrong(kernel, n, "the loop over blocks is vectorised");
+    return NULL;
+}
+
 static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *kernel, int n, bool *inner) {
     const dt_nest *nest = &kernel->nests[n];
     for (int l = 1; l < nest->n_loops; l++)
         if (nest->loops[l - 1].reduced && !nest->loops[l].reduced) return wrong(kernel, n, "an outer loop inside a reduced one");
     if (nest->in_rows && (nest->n_loops == 0 || nest->loops[0].extent != DT_BATCH || nest->loops[0].reduced))
         return wrong(kernel, n, "a row nest whose first loop does not walk the rows");
+    if (nest->in_blocks) DT_TRY(verify_blocks(kernel, n));
     for (int i = 0; i < nest->n_instructions; i++) DT_TRY(verify_instruction(plan, kernel, n, i));
     mark_inner(nest, inner);
     for (int r = 0; r < nest->n_reductions; r++)

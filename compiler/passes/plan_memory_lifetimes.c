@@ -1,7 +1,8 @@
 /* plan_memory_lifetimes: when each buffer is in use.
  *
  * Time goes by nests, in the order in which kernels run. Nests that share a row loop run again and again: what lives from one row to the next lives
- * through all of them, and so it is with nests that one call of a library stands for: it does all of them at once. Of some buffers only the row at
+ * through all of them, and so it is with nests that share a loop over blocks, and with those that one call of a library stands for: it does all of
+ * them at once. Of some buffers only the row at
  * hand is ever needed, since every use is in that one row loop, at its row: they are cut down to one row and live from their first nest to their
  * last. What a loop over tensors uses and is used outside of its body as well, or goes from one iteration to the next, lives through all of the
  * loop. */
@@ -79,6 +80,13 @@ static void for_each_use(timeline *t, void (*visit)(timeline *t, int k, int n, c
         }
 }
 
+/* The nests that run again and again within a row, or at once, together with nest n: first to last. */
+static void nests_together(const dt_kernel_function *kernel, int n, int *first, int *last) {
+    dt_library_nests(kernel, n, first, last);
+    while (kernel->nests[*first].in_blocks) --*first;
+    while (*last + 1 < kernel->n_nests && kernel->nests[*last + 1].in_blocks) ++*last;
+}
+
 static void add_lifetime(timeline *t, int k, int n, const dt_address *address) {
     int buffer = dt_buffer_root(t->plan, t->plan->kernels[k].buffers[address->buffer]);
     use now = use_of(&t->plan->kernels[k], k, n);
@@ -87,7 +95,7 @@ static void add_lifetime(timeline *t, int k, int n, const dt_address *address) {
         extend(t, buffer, t->loops[loop->number].first, t->loops[loop->number].last);
     bool whole_run = now.run_last >= 0 && !t->plan->buffers[buffer].one_row;
     int first, last;
-    dt_library_nests(&t->plan->kernels[k], n, &first, &last);
+    nests_together(&t->plan->kernels[k], n, &first, &last);
     if (t->plan->kernels[k].divided) { /* its parts run side by side, one at this nest, another one at that */
         extend(t, buffer, time, time + t->plan->kernels[k].n_nests - 1);
         return;

@@ -136,6 +136,7 @@ typedef struct dt_product {
     dt_precision precision; /* that they are rounded to */
     int operands[2];        /* which operand is broadcast, which contiguous */
     dt_packing packings[2]; /* by operand of the root */
+    int64_t n_blocks;       /* of the vector loop, in which its nests and those that lay out for them go through a row; 0: they do not */
 } dt_product;
 
 static bool walks(const dt_product *p, int operand, int loop) {
@@ -465,16 +466,23 @@ static void spread_operand(dt_arena *arena, dt_product *p) {
 
 /* Lays out what p->packings say, and lowers all parts again with it. */
 static void apply_packings(dt_arena *arena, dt_product *p, const bool *by_row) {
+    int n_by_row = 0;
     if (p->packings[0].buffer < 0 && p->packings[1].buffer < 0) return;
-    for (int operand = 0; operand < 2; operand++)
-        if (p->packings[operand].buffer >= 0) insert_packing(arena, p, operand, by_row[operand]);
+    for (int operand = 0; operand < 2; operand++) {
+        if (p->packings[operand].buffer < 0) continue;
+        insert_packing(arena, p, operand, by_row[operand]);
+        n_by_row += by_row[operand];
+    }
     const dt_packing *packings = dt_arena_copy(arena, p->packings, sizeof p->packings);
     for (int n = p->n; n < p->n + p->n_parts; n++) {
         dt_layout *layout = DT_NEW(arena, dt_layout);
         *layout = *p->kernel->nests[n].layout;
         layout->packings = packings;
+        layout->n_blocks = p->n_blocks;
+        layout->blocked = p->vector_loop;
         lower_again(p, n, layout);
     }
+    for (int n = p->n - n_by_row + 1; p->n_blocks > 0 && n < p->n + p->n_parts; n++) p->kernel->nests[n].in_blocks = true;
 }
 
 /* How often an element of an operand is read in all, on average. */
@@ -490,17 +498,80 @@ static int64_t reads(const dt_product *p, int operand) {
     return products / (elements > 0 ? elements : 1);
 }
 
+/* ---- blocks: what is laid out for a row, and read right after, a block of the vector loop at a time ---- */
+
+/* The dimension of an operand that the vector loop walks as it is, and nothing else does; -1: there is none. */
+static int dimension_of_vector_loop(const dt_product *p, int operand) {
+    const dt_access *access = &p->loops->operands[operand];
+    const dt_packing *packing = &p->packings[operand];
+    int dimension = -1;
+    for (int d = 0; d < packing->rank; d++) {
+        if (access->dims[d].coefficients[p->vector_loop] == 0) continue;
+        bool alone = packing->lows[d] == 0 && packing->steps[d] == 1 && packing->extents[d] == p->loops->extents[p->vector_loop];
+        if (dimension >= 0 || !alone) return -1;
+        dimension = d;
+    }
+    return dimension;
+}
+
+static int64_t bytes_of_row(const dt_packing *packing) {
+    int64_t bytes = sizeof(float);
+    for (int d = 0; d < packing->rank; d++)
+        if (packing->strides[d] != 0) bytes *= packing->extents[d];
+    return bytes;
+}
+
+/* In how many blocks a row is laid out and read; 0: as a whole. What is laid out then stays in the second cache until it is read, but the row comes
+ * from memory in strips. That pays where the row, too, and its result stay there from one block to the next, and nothing else is read of the row. */
+static int64_t choose_blocks(const dt_product *p, const bool *laid_out, const bool *by_row) {
+    enum {
+        CACHE_BYTES = 1 << 20,
+        LEAST_BYTES = 256 << 10, /* laid out of a row */
+        BLOCK_BYTES = 160 << 10, /* the same, of a block, at most */
+        NARROWEST = 64,          /* elements */
+        LINE = 16                /* the same */
+    };
+    if (p->row < 0 || p->vector_loop < 0 || p->vector_loop == p->row || is_thinned_out(p, p->vector_loop)) return 0;
+    int64_t bytes = 0, row_bytes = dt_shape_elements_per_row(p->root->shape) * (int64_t)sizeof(float);
+    for (int k = 0; k < 2; k++) {
+        if (!walks(p, k, p->row)) continue;
+        if (!laid_out[k] || !by_row[k] || dimension_of_vector_loop(p, k) < 0) return 0;
+        bytes += bytes_of_row(&p->packings[k]);
+        row_bytes += dt_shape_elements_per_row(p->root->operands[k]->shape) * (int64_t)sizeof(float);
+    }
+    int64_t extent = p->loops->extents[p->vector_loop];
+    if (bytes <= LEAST_BYTES || dt_dim_is_symbol(extent)) return 0;
+    for (int64_t n = 2; n * NARROWEST <= extent; n++)
+        if (extent % (n * LINE) == 0 && bytes <= n * BLOCK_BYTES) return row_bytes + bytes / n <= CACHE_BYTES ? n : 0;
+    return 0;
+}
+
+/* Cuts the packing down to a block. */
+static void cut_packing(dt_product *p, int operand) {
+    dt_packing *packing = &p->packings[operand];
+    int blocked = dimension_of_vector_loop(p, operand);
+    for (int i = 0; packing->order[i] != blocked; i++) packing->strides[packing->order[i]] /= p->n_blocks;
+    packing->extents[blocked] /= p->n_blocks;
+    packing->blocked = blocked;
+    packing->n_blocks = p->n_blocks;
+}
+
 /* A product without tiles, as that of channels one by one: operands with a border are laid out with it, so that nothing is asked at each product. */
 static void lay_out_borders(dt_arena *arena, dt_product *p) {
     enum {
         least_reads = 4
     };
-    bool by_row[2] = {false, false};
+    bool laid_out[2] = {false, false}, by_row[2] = {false, false};
+    for (int k = 0; k < 2; k++) {
+        p->packings[k].buffer = -1;
+        if (!p->loops->operands[k].guarded || is_plain(p, k, false)) continue;
+        laid_out[k] = describe_packing(arena, p, k, false, &p->packings[k], &by_row[k]) && reads(p, k) >= least_reads;
+    }
+    p->n_blocks = choose_blocks(p, laid_out, by_row);
     for (int k = 0; k < 2; k++) {
         dt_packing *packing = &p->packings[k];
-        packing->buffer = -1;
-        if (!p->loops->operands[k].guarded || is_plain(p, k, false)) continue;
-        if (!describe_packing(arena, p, k, false, packing, &by_row[k]) || reads(p, k) < least_reads) continue;
+        if (!laid_out[k]) continue;
+        if (p->n_blocks > 0 && by_row[k]) cut_packing(p, k);
         spread_over_sets(packing);
         packing->buffer = packing_buffer(arena, p, k, packing, by_row[k]);
     }

@@ -589,6 +589,34 @@ static void rows_share_a_loop(void **state) {
     }
 }
 
+/* Two nests that go through a row in blocks, of which one hands on only the block at hand, and one that takes the row as a whole. */
+static void blocks_share_a_loop(void **state) {
+    (void)state;
+    for (int s = 0; s < N_SIZES; s++) {
+        bench b;
+        begin(&b);
+        int64_t w = sizes[s], n_blocks = 3, row = w * n_blocks;
+        int x = buffer(&b, DT_F32, CAPACITY * row), block = buffer(&b, DT_F32, w), y = buffer(&b, DT_F32, CAPACITY * row);
+        int z = buffer(&b, DT_F32, CAPACITY * row);
+        dt_nest_builder n = NEST(&b, {DT_BATCH, false}, {n_blocks, false}, {w, false});
+        dt_nest_store(&n, block, AT(&n, 0, 0, 0, 1), dt_nest_load(&n, x, AT(&n, 0, row, w, 1), -1, -1), false, -1);
+        finish(&b, &n, 2)->in_rows = true;
+
+        n = NEST(&b, {DT_BATCH, false}, {n_blocks, false}, {w, false}, {w, true});
+        int value = dt_nest_load(&n, block, AT(&n, 0, 0, 0, 1, 0), -1, -1), other = dt_nest_load(&n, block, AT(&n, 0, 0, 0, 0, 1), -1, -1);
+        value = reduced(&n, DT_COMBINE_SUM, dt_nest_binary(&n, DT_SCALAR_MULTIPLY, DT_F32, value, other), DT_F32);
+        dt_nest_store(&n, y, AT(&n, 0, row, w, 1, 0), value, false, -1);
+        dt_nest *nest = finish(&b, &n, 2);
+        nest->in_rows = nest->in_blocks = true;
+
+        n = NEST(&b, {DT_BATCH, false}, {row, false});
+        value = dt_nest_load(&n, y, AT(&n, 0, row, 1), -1, -1);
+        dt_nest_store(&n, z, AT(&n, 0, row, 1), dt_nest_binary(&n, DT_SCALAR_ADD, DT_F32, value, value), false, -1);
+        finish(&b, &n, 1)->in_rows = true;
+        check(&b, 2e-5);
+    }
+}
+
 /* ---- tiles ---- */
 
 typedef struct product_case {
@@ -844,6 +872,7 @@ int main(void) {
         cmocka_unit_test(sums_over_many_channels),
         cmocka_unit_test(windows),
         cmocka_unit_test(rows_share_a_loop),
+        cmocka_unit_test(blocks_share_a_loop),
         cmocka_unit_test(tiled_products),
         cmocka_unit_test(tiled_convolutions),
         cmocka_unit_test(tiled_sums_over_rows),
