@@ -9,7 +9,7 @@
  *     accumulate(x)                           its gradient, in each iteration
  *
  * What the gradients read of the body forwards is kept: stacked there and scanned backwards. What is scanned there already, constants and moves of
- * these are made again. All of it is ops of the same table, so a gradient of this is taken in the same way. */
+ * what is kept are made again. All of it is ops of the same table, so a gradient of this is taken in the same way. */
 #include "compiler/passes/autodiff.h"
 #include "ir/body.h"
 
@@ -149,9 +149,25 @@ static dt_status *end_values(reversal *r) {
 
 static dt_status *keep(reversal *r, dt_value *value, dt_value **result);
 
-/* Made again, of what is kept: it costs no memory. */
-static bool is_remade(const dt_value *value) {
-    return (value->op->class == DT_CLASS_SOURCE || (value->op->class == DT_CLASS_MOVE && value->n_operands == 1)) && !dt_value_is(value, "input");
+/* The forward body that a value stands in, of those that were made on the way too. */
+static const dt_value *forward_body(const reversal *r, const dt_value *value) {
+    return value->id < r->walk->n ? r->walk->bodies[value->id] : value->scratch;
+}
+
+static bool is_constant(const dt_value *value) { return value->op->class == DT_CLASS_SOURCE && !dt_value_is(value, "input"); }
+static bool is_move(const dt_value *value) { return value->op->class == DT_CLASS_MOVE && value->n_operands == 1; }
+
+/* Whether the backward body has it without a stack more. */
+static bool is_there(const reversal *r, const dt_value *value) {
+    if (value == r->loop || forward_body(r, value) != r->loop || r->kept[value->id] != NULL) return true;
+    return is_constant(value) || dt_value_is(value, "scanned") || (is_move(value) && is_there(r, value->operands[0]));
+}
+
+/* Made again, of what is kept: it costs no memory. A part is kept itself, rather than all that it is part of for its sake. */
+static bool is_remade(const reversal *r, const dt_value *value) {
+    if (!is_move(value)) return is_constant(value);
+    bool is_part = dt_shape_elements_per_row(value->shape) < dt_shape_elements_per_row(value->operands[0]->shape);
+    return !is_part || is_there(r, value->operands[0]);
 }
 
 static dt_status *remake(reversal *r, dt_builder *builder, const dt_value *value, dt_value **result) {
@@ -177,11 +193,6 @@ static dt_status *stack_and_scan(reversal *r, dt_builder *builder, dt_value *val
     return build_scanned(builder, all, axis, "true", result);
 }
 
-/* The forward body that a value stands in, of those that were made on the way too. */
-static const dt_value *forward_body(const reversal *r, const dt_value *value) {
-    return value->id < r->walk->n ? r->walk->bodies[value->id] : value->scratch;
-}
-
 static dt_status *keep(reversal *r, dt_value *value, dt_value **result) {
     *result = value;
     if (value != r->loop && forward_body(r, value) != r->loop) return NULL;
@@ -192,7 +203,7 @@ static dt_status *keep(reversal *r, dt_value *value, dt_value **result) {
             DT_TRY(count_down(r, &builder, kept));
         else if (dt_value_is(value, "scanned"))
             DT_TRY(build_scanned(&builder, value->operands[0], (int)dt_value_int(value, "axis"), flipped(value), kept));
-        else if (is_remade(value))
+        else if (is_remade(r, value))
             DT_TRY(remake(r, &builder, value, kept));
         else
             DT_TRY(stack_and_scan(r, &builder, value, kept));
