@@ -44,7 +44,9 @@ typedef struct local_run {
     const char *servers; /* all of them, with commas between */
     child *children;     /* [n_servers + n_workers] */
     int n_children;
-    bool is_over; /* server 0 has ended */
+    bool is_over;      /* server 0 has ended */
+    dt_status *failed; /* what it will end for, or is killed for; NULL: nothing */
+    double failed_at;
 } local_run;
 
 /* ---- addresses ---- */
@@ -124,6 +126,12 @@ static dt_status *start_again(local_run *run, child *child, int number) {
     return start(run, child);
 }
 
+/* Server 0 has the time to find out itself, and to say why. */
+static void fail(local_run *run, dt_status *status) {
+    if (run->failed == NULL) run->failed_at = dt_seconds_now();
+    run->failed = dt_status_first(run->failed, status);
+}
+
 /* *code: server 0's, once it has ended. */
 static dt_status *handle(local_run *run, pid_t pid, int status, int *code) {
     child *it = NULL;
@@ -139,8 +147,9 @@ static dt_status *handle(local_run *run, pid_t pid, int status, int *code) {
         run->is_over = true;
     }
     if (leads || exit_code == 0 || asked != 0) return NULL;
-    if (it->is_server) return dt_error(DT_ABORTED, "server %d has failed", it->number);
-    return n_alive(run, false) > 0 ? NULL : dt_error(DT_ABORTED, "all workers have failed");
+    if (it->is_server) fail(run, dt_error(DT_ABORTED, "server %d has failed", it->number));
+    if (n_alive(run, false) == 0) fail(run, dt_error(DT_ABORTED, "all workers have failed"));
+    return NULL;
 }
 
 static dt_status *watch(local_run *run, int *code) {
@@ -153,6 +162,7 @@ static dt_status *watch(local_run *run, int *code) {
         }
         pid_t pid = waitpid(-1, &status, WNOHANG);
         if (pid > 0) DT_TRY(handle(run, pid, status, code));
+        if (run->failed != NULL && !run->is_over && dt_seconds_now() - run->failed_at > ENDING_SECONDS) return dt_status_first(run->failed, NULL);
         if (pid <= 0) nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
     }
     return NULL;
@@ -203,6 +213,7 @@ dt_status *dtrun_local_servers(const dtrun_call *call, int *code) {
     dt_status *status = start_all(&run);
     if (status == NULL) status = watch(&run, code);
     end_all(&run, status == NULL);
+    if (status != run.failed) dt_status_free(run.failed);
     for (int s = 0; s < run.n_servers && run.ports != NULL; s++)
         if (run.ports[s] > 0) close(run.ports[s]);
     dt_arena_guard(arena, NULL);
