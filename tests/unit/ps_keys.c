@@ -104,13 +104,11 @@ typedef struct pair {
     dt_ps_socket *server, *worker;
 } pair;
 
-static pair open_pair(const dt_ps_keys *of_server, const dt_ps_keys *of_worker, const char *listen) {
+static pair open_pair(const dt_ps_keys *of_server, const dt_ps_keys *of_worker) {
     pair opened;
-    dt_ps_socket_options server = {.listen = listen, .hello = {.role = DT_PS_SERVER, .name = "one"}, .keys = of_server};
+    dt_ps_socket_options server = {.listen = "127.0.0.1:*", .hello = {.role = DT_PS_SERVER, .name = "one"}, .keys = of_server};
     assert_ok(dt_ps_socket_open(&server, &opened.server));
-    char here[64];
-    snprintf(here, sizeof here, "127.0.0.1%s", strrchr(dt_ps_socket_address(opened.server), ':'));
-    const char *address = here;
+    const char *address = dt_ps_socket_address(opened.server);
     dt_ps_socket_options worker = {.servers = &address, .n_servers = 1, .hello = {.role = DT_PS_WORKER, .name = "two"}, .keys = of_worker};
     assert_ok(dt_ps_socket_open(&worker, &opened.worker));
     return opened;
@@ -134,7 +132,7 @@ static void meet(pair *opened, dt_ps_event *at_server, dt_ps_event *at_worker) {
 
 static void expect_kept_out(const dt_ps_keys *of_server, const dt_ps_keys *of_worker, const char *at_server, const char *at_worker, bool is_final) {
     dt_ps_event here, there;
-    pair opened = open_pair(of_server, of_worker, "127.0.0.1:*");
+    pair opened = open_pair(of_server, of_worker);
     meet(&opened, &here, &there);
     assert_int_equal(here.kind, DT_PS_REFUSED);
     assert_int_equal(there.kind, DT_PS_REFUSED);
@@ -153,7 +151,7 @@ static void who_has_an_allowed_key_joins_and_nobody_else(void **state) {
     assert_ok(dt_ps_keys_load(scratch_path("ours"), DT_PS_SERVER, &server));
     assert_ok(dt_ps_keys_load(scratch_path("ours"), DT_PS_WORKER, &worker));
     assert_ok(dt_ps_keys_load(scratch_path("theirs"), DT_PS_WORKER, &other));
-    pair opened = open_pair(&server, &worker, "*:*"); /* with keys beyond this machine too */
+    pair opened = open_pair(&server, &worker);
     meet(&opened, &here, &there);
     assert_int_equal(here.kind, DT_PS_JOINED);
     assert_int_equal(there.kind, DT_PS_JOINED);
@@ -171,12 +169,27 @@ static void who_has_an_allowed_key_joins_and_nobody_else(void **state) {
     dt_ps_keys_forget(&other);
 }
 
+static void keys_lead_beyond_this_machine(void **state) {
+    (void)state;
+    dt_ps_keys keys;
+    dt_ps_socket *socket;
+    assert_ok(dt_ps_keys_create(scratch_path("far")));
+    assert_ok(dt_ps_keys_load(scratch_path("far"), DT_PS_SERVER, &keys));
+    dt_ps_socket_options far = {.listen = "192.0.2.1:*"}; /* of RFC 5737: nobody has it, so that the attempt fails where it is made */
+    assert_fails(dt_ps_socket_open(&far, &socket), DT_FAILED_PRECONDITION, "--keys DIR encrypts it");
+    far.insecure = true;
+    assert_fails(dt_ps_socket_open(&far, &socket), DT_IO, "cannot listen on 192.0.2.1:*");
+    far.insecure = false;
+    far.keys = &keys;
+    assert_fails(dt_ps_socket_open(&far, &socket), DT_IO, "cannot listen on 192.0.2.1:*");
+    dt_ps_keys_forget(&keys);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_are_made_once_and_kept_secret),
-        cmocka_unit_test(what_was_made_is_read),
-        cmocka_unit_test(what_is_no_key_is_refused),
-        cmocka_unit_test(who_has_an_allowed_key_joins_and_nobody_else),
+        cmocka_unit_test(keys_are_made_once_and_kept_secret), cmocka_unit_test(what_was_made_is_read),
+        cmocka_unit_test(what_is_no_key_is_refused),          cmocka_unit_test(who_has_an_allowed_key_joins_and_nobody_else),
+        cmocka_unit_test(keys_lead_beyond_this_machine),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

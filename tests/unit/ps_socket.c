@@ -89,6 +89,96 @@ static void both_join_and_know_each_other(void **state) {
     dt_ps_socket_close(server, 0);
 }
 
+/* ---- payloads ---- */
+
+/* The first that has one. */
+static dt_ps_kind payload_kind(void) {
+    for (int kind = 0; kind < DT_PS_N_KINDS; kind++)
+        if (dt_ps_kind_item_bytes((dt_ps_kind)kind) > 0) return (dt_ps_kind)kind;
+    fail_msg("no message has a payload");
+    return DT_PS_N_KINDS;
+}
+
+static int n_released;
+
+static void count_released(void *owner) {
+    __atomic_add_fetch(&n_released, 1, __ATOMIC_SEQ_CST);
+    free(owner);
+}
+
+/* n bytes of `first`, `first` + 1, … that belong to the message. */
+static dt_ps_message data(size_t n, uint8_t first) {
+    uint8_t *bytes = malloc(n > 0 ? n : 1);
+    for (size_t i = 0; i < n; i++) bytes[i] = (uint8_t)(first + i);
+    return (dt_ps_message){.kind = payload_kind(), .payload = {.data = bytes, .bytes = n, .release = count_released, .owner = bytes}};
+}
+
+static void payloads_arrive_whole_in_order_and_are_released(void **state) {
+    (void)state;
+    static const size_t sizes[] = {0, 1, 7, 100, 4096, 10000, 3 << 20};
+    enum {
+        N = sizeof sizes / sizeof *sizes
+    };
+    dt_ps_socket *server = listen_here(), *worker = connect_to(server);
+    dt_ps_payload kept[N];
+    join(server, worker);
+    n_released = 0;
+    for (int i = 0; i < N; i++) {
+        dt_ps_message message = data(sizes[i], (uint8_t)i);
+        expect_ok(dt_ps_send(worker, 0, &message));
+        assert_null(message.payload.data); /* it is given away */
+    }
+    for (int i = 0; i < N; i++) {
+        dt_ps_event event = expect_event(server, worker, DT_PS_MESSAGE, "");
+        assert_int_equal(event.message.payload.bytes, sizes[i]);
+        kept[i] = event.message.payload; /* for as long as one likes */
+    }
+    for (int i = 0; i < N; i++) {
+        const uint8_t *bytes = kept[i].data;
+        assert_int_equal((uintptr_t)bytes % 8, 0);
+        for (size_t b = 0; b < sizes[i]; b++)
+            if (bytes[b] != (uint8_t)((size_t)i + b)) fail_msg("byte %zu of %zu", b, sizes[i]);
+        dt_ps_payload_release(&kept[i]);
+    }
+    uint8_t lent[100] = {1, 2, 3};
+    dt_ps_message message = {.kind = payload_kind(), .payload = {.data = lent, .bytes = sizeof lent}};
+    expect_ok(dt_ps_send(worker, 0, &message));
+    memset(lent, 0, sizeof lent); /* it has been copied */
+    dt_ps_event event = expect_event(server, worker, DT_PS_MESSAGE, "");
+    assert_int_equal(((const uint8_t *)event.message.payload.data)[2], 3);
+    dt_ps_payload_release(&event.message.payload);
+    message = data(1000, 0);
+    expect_ok(dt_ps_send(worker, 7, &message)); /* nobody */
+    dt_ps_socket_close(worker, 1);
+    dt_ps_socket_close(server, 0);
+    assert_int_equal(n_released, N + 1);
+}
+
+static void a_payload_beyond_the_bound_ends_the_connection(void **state) {
+    (void)state;
+    dt_ps_socket *server = listen_as(introduction(DT_PS_SERVER, "one"), (dt_ps_socket_options){.most_payload_bytes = 1 << 16}),
+                 *worker = connect_to(server);
+    join(server, worker);
+    dt_ps_message message = data((1 << 16) + 1, 0);
+    expect_ok(dt_ps_send(worker, 0, &message));
+    expect_event(server, NULL, DT_PS_GONE, "the connection was lost");
+    dt_ps_socket_close(worker, 0);
+    dt_ps_socket_close(server, 0);
+}
+
+static void who_reads_nothing_is_gone(void **state) {
+    (void)state;
+    dt_ps_socket *server = listen_as(introduction(DT_PS_SERVER, "one"), (dt_ps_socket_options){.most_queued = 4}), *worker = connect_to(server);
+    uint32_t peer = join(server, worker);
+    for (int i = 0; i < 200; i++) { /* the worker's queue and the system's buffers are filled first */
+        dt_ps_message message = data(1 << 20, 0);
+        expect_ok(dt_ps_send(server, peer, &message));
+    }
+    expect_event(server, NULL, DT_PS_GONE, "worker two (127.0.0.1): it reads nothing any more");
+    dt_ps_socket_close(worker, 0);
+    dt_ps_socket_close(server, 0);
+}
+
 static void who_does_not_belong_is_refused_and_named(void **state) {
     (void)state;
     dt_ps_hello ours = introduction(DT_PS_SERVER, "one"), artifact = introduction(DT_PS_WORKER, "two\033[2J"), version = artifact,
@@ -420,6 +510,9 @@ static void a_machine_without_zeromq_is_told_what_to_install(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_join_and_know_each_other),
+        cmocka_unit_test(payloads_arrive_whole_in_order_and_are_released),
+        cmocka_unit_test(a_payload_beyond_the_bound_ends_the_connection),
+        cmocka_unit_test(who_reads_nothing_is_gone),
         cmocka_unit_test(who_does_not_belong_is_refused_and_named),
         cmocka_unit_test(one_too_many_is_told_to_come_later),
         cmocka_unit_test(a_server_that_comes_back_is_found),
