@@ -149,7 +149,7 @@ static void expect_same(const dt_ps_message *message) {
     assert_memory_equal(buffer.bytes, expected.data, n);
     expect_ok(dt_ps_decode(buffer.bytes, n, payload_of(message), &head, &read));
     assert_int_equal(read.kind, message->kind);
-    assert_memory_equal(&head, &some_head, sizeof head);
+    assert_true(head.version == some_head.version && head.session == some_head.session && head.sequence == some_head.sequence);
     assert_int_equal(read.payload.bytes, message->payload.bytes);
     expect_ok(dt_ps_encode(&read, &head, &again, &n_again));
     assert_int_equal(n_again, n);
