@@ -297,6 +297,17 @@ typedef struct dtrt_session_info {
 } dtrt_session_info;
 
 DT_API dt_status *dtrt_session_describe(dtrt_session *session, dtrt_session_info *info);
+
+typedef struct dtrt_device_info {
+    size_t size;
+    const char *name;        /* "cpu:0", "cuda:3"; the session's */
+    int64_t memory_bytes;    /* of devices that share their memory the first one has what all have together */
+    int64_t variable_bytes;  /* of these: parameters, states, launch values; */
+    int64_t optimizer_bytes; /* optimizer's slots. In central storage the first device alone has any */
+} dtrt_device_info;
+
+/* Device 0 to n_devices - 1 of the session. DT_OUT_OF_RANGE: there is none of that number. */
+DT_API dt_status *dtrt_session_describe_device(dtrt_session *session, int device, dtrt_device_info *info);
 DT_API dtrt_program *dtrt_session_program(dtrt_session *session); /* the session's hold, not the caller's; NULL for NULL */
 
 /* Which rows of a batch of `rows` this process gives: *n_rows from *first on. All of them where it is alone; of a short batch the last processes may

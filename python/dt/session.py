@@ -105,6 +105,12 @@ class Session(_dt.Session):
         return self._describe()[3]
 
     @property
+    def memory_of_devices(self) -> dict[str, dict[str, int]]:
+        """By device, in bytes: `{"cuda:0": {"all": …, "variables": …, "optimizer": …}}`. Of devices that share their memory the first one has what all have
+        together."""
+        return {name: {"all": memory, "variables": variables, "optimizer": slots} for name, memory, variables, slots in self._devices()}
+
+    @property
     def level(self) -> str:
         """Of the code that runs: `"x86-64-v4"`, `"sm_90"`."""
         return self._describe()[6]

@@ -406,6 +406,25 @@ static PyObject *describe(PyObject *object, PyObject *none) {
                          (long long)first, (long long)n_rows);
 }
 
+/* [(name, memory, variables, optimizer's slots)] */
+static PyObject *describe_devices(PyObject *object, PyObject *none) {
+    (void)none;
+    dtpy_session *self = (dtpy_session *)object;
+    dtrt_session_info info = DTRT_INIT(dtrt_session_info);
+    if (!dtpy_is_open(self) || dtpy_raise(self->module, dtrt_session_describe(self->session, &info))) return NULL;
+    PyObject *list = PyList_New(0);
+    for (int d = 0; list != NULL && d < info.n_devices; d++) {
+        dtrt_device_info device = DTRT_INIT(dtrt_device_info);
+        bool failed = dtpy_raise(self->module, dtrt_session_describe_device(self->session, d, &device));
+        PyObject *one = failed ? NULL
+                               : Py_BuildValue("(sLLL)", device.name, (long long)device.memory_bytes, (long long)device.variable_bytes,
+                                               (long long)device.optimizer_bytes);
+        if (one == NULL || PyList_Append(list, one) != 0) Py_CLEAR(list);
+        Py_XDECREF(one);
+    }
+    return list;
+}
+
 static PyObject *is_closed(PyObject *object, void *none) {
     (void)none;
     return PyBool_FromLong(((dtpy_session *)object)->session == NULL);
@@ -418,6 +437,7 @@ static const char close_text[] =
 static PyMethodDef methods[] = {
     {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL | METH_KEYWORDS, step_text},
     {"close", close_session, METH_NOARGS, close_text},
+    {"_devices", describe_devices, METH_NOARGS, NULL},
     {"_totals", totals, METH_O, NULL},
     {"_reset_totals", reset_totals, METH_O, NULL},
     {"_get_launch", get_launch, METH_O, NULL},

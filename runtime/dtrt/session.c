@@ -293,6 +293,18 @@ dt_status *dtrt_session_describe(dtrt_session *session, dtrt_session_info *info)
     return dt_api_leave(session, dt_options_write(info, &about, sizeof about, "dtrt_session_info"));
 }
 
+dt_status *dtrt_session_describe_device(dtrt_session *session, int device, dtrt_device_info *info) {
+    DT_TRY(dt_api_enter_to_read(session));
+    dt_status *status = dt_api_check_index(device, dt_session_n_devices(session->session), "device");
+    if (status != NULL) return dt_api_leave(session, status);
+    dt_session_device_bytes bytes = dt_session_bytes_of_device(session->session, device);
+    dtrt_device_info about = {.name = dt_session_device_name(session->session, device),
+                              .memory_bytes = bytes.all,
+                              .variable_bytes = bytes.weights,
+                              .optimizer_bytes = bytes.slots};
+    return dt_api_leave(session, dt_options_write(info, &about, sizeof about, "dtrt_device_info"));
+}
+
 dt_status *dtrt_session_rows(dtrt_session *session, int64_t rows, int64_t *first, int64_t *n_rows) {
     DT_TRY(dt_api_need(first, "first"));
     DT_TRY(dt_api_need(n_rows, "n_rows"));

@@ -30,10 +30,10 @@ def weights(program, *flags, epochs=3, folder=None):
 
 sgd, adam = compile_program(SOURCE, "sgd"), compile_program(SOURCE, "adam", "-Dadaptive=true")
 small = compile_program(SOURCE, "small", "--batch", "64", "-Dusers=5000", "-Ditems=5000")
-for program, replicas, devices in ((sgd, 1, ("cpu:1x1",)), (sgd, 5, ("cpu:1", "cpu:2x2")), (small, 2, ("cpu:2",))):
+for program, replicas, devices in ((sgd, 1, ("cpu:1x1",)), (sgd, 5, ("cpu:1", "cpu:2x2", "cpu:3x1 --placement central")), (small, 2, ("cpu:2",))):
     whole = weights(program, "--replicas", replicas)
     for device in devices:
-        rows = weights(program, "--replicas", replicas, "--devices", device, "--rows")
+        rows = weights(program, "--replicas", replicas, "--devices", *device.split(), "--rows")
         check(rows == whole, f"{program}: other bits by rows, V = {replicas} on {device}")
 check(weights(sgd, "--replicas", 5, "--seed", 1)[0] != weights(sgd, "--replicas", 5)[0], "the comparison sees no difference")
 

@@ -305,6 +305,8 @@ static void describe_session(dtrt_session *session) {
     const dtrt_session_info whole = {.level = ""};
     dtrt_session_info *info = script_struct(&whole, sizeof whole);
     check(dtrt_session_describe(session, info));
+    dtrt_device_info device = DTRT_INIT(dtrt_device_info);
+    if (check(dtrt_session_describe_device(session, 0, &device))) read_text(device.name);
     free(info);
 }
 

@@ -37,6 +37,11 @@ def test_central_storage_has_the_bits_of_mirrored_devices(program, data):
     for session in (mirrored, central):
         session.train(epochs=2).run()
     assert all(np.array_equal(mirrored[path], central[path]) for path in mirrored)
+    memory = central.memory_of_devices
+    assert list(memory) == ["cpu:0", "cpu:1", "cpu:2"] and sum(one["all"] for one in memory.values()) == central.memory_bytes
+    assert memory["cpu:0"]["variables"] > 0 == memory["cpu:1"]["variables"] == memory["cpu:1"]["optimizer"]
+    forward = program.session(devices="cpu:3x1", data=data, replicas=4, placement="central", forward_only=True)
+    assert forward.evaluate() == program.session(devices="cpu:1x1", data=data, replicas=4).evaluate()
     with pytest.raises(ValueError, match='placement "elsewhere": there are "mirrored" and "central"'):
         program.session(placement="elsewhere")
     with pytest.raises(ValueError, match="2 devices, beside the central one, for 1 replica"):

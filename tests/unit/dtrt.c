@@ -369,6 +369,11 @@ static void each_wrong_use_is_an_error(void **state) {
     assert_fails(dtrt_session_create(net, &options, &none), DT_INVALID_ARGUMENT, "evenly");
     options = (dtrt_session_options){.size = sizeof options, .devices = "cpu:1x1", .threads = 2};
     assert_fails(dtrt_session_create(net, &options, &none), DT_INVALID_ARGUMENT, "threads");
+    dtrt_device_info device = DTRT_INIT(dtrt_device_info);
+    assert_ok(dtrt_session_describe_device(session, 0, &device));
+    assert_true(strcmp(device.name, "cpu:0") == 0 && device.variable_bytes > 0 &&
+                device.memory_bytes > device.variable_bytes + device.optimizer_bytes);
+    assert_fails(dtrt_session_describe_device(session, 1, &device), DT_OUT_OF_RANGE, "no device 1");
     options = (dtrt_session_options){.size = sizeof options, .placement = "elsewhere"};
     assert_fails(dtrt_session_create(net, &options, &none), DT_INVALID_ARGUMENT, "there are \"mirrored\" and \"central\"");
 
