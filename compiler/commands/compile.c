@@ -37,9 +37,8 @@ static const struct argp_option option_rows[] = {
     {"emit", KEY_EMIT, "STAGE", 0, "Print a stage instead of writing an artifact: ir, opt-ir, kernels, plan; llvm, asm; or with --target cuda: cuda",
      0},
     {"dump-after", KEY_DUMP_AFTER, "PASS", 0,
-     "Print the program after a pass, or after each with `all`, to standard error: verify, shrink, sink, autodiff, simplify, hoist, partition, "
-     "unroll, loops, "
-     "fuse, schedule, late_writes, split_reductions, plan_memory, share_updates",
+     "Print the program after a pass, or after each with `all`, to standard error: verify, shrink, sink, autodiff, simplify, hoist, "
+     "rematerialize, partition, rows, unroll, loops, fuse, schedule, late_writes, split_reductions, plan_memory, share_updates",
      0},
     {"depfile", KEY_DEPFILE, "FILE", 0, "Write there what the artifact depends on, the program and its modules, as a rule for make and ninja", 0},
     {"time-passes", KEY_TIME_PASSES, NULL, 0, "Print where the time of the compilation went", 0},

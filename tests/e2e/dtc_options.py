@@ -1,6 +1,7 @@
 """dtc's options, misused: each mistake is one clear error and a status that is not 0, and no file is lost."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -108,5 +109,12 @@ for words in ("ops --", "ops"):
     if subprocess.run(["dtc", *words.split()], capture_output=True, text=True).stdout.count("NumPy") < 50:
         n_wrong += 1
         print(f"dtc {words} prints them all")
+usage = " ".join(subprocess.run(["dtc", "compile", "--help"], capture_output=True, text=True).stdout.split())
+listed = re.search(r"to standard error: ([\w, ]+?) -", usage).group(1).split(", ")
+dumped = subprocess.run(["dtc", "compile", "own_parts.dt", "-o", "dumped.dtx", "--dump-after=all"], capture_output=True, text=True).stderr
+passes = list(dict.fromkeys(re.findall(r"^# after (\w+)$", dumped, re.M)))
+if listed != passes:
+    n_wrong += 1
+    print(f"--help lists the passes {listed}, there are {passes}")
 print(f"{len(MISTAKES)} mistakes, {n_wrong} told wrongly")
 sys.exit(n_wrong > 0)
