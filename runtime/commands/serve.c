@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    MOST_FRUITLESS = 5 /* plans in a row that fail at once */
+    MOST_FRUITLESS = 20 /* plans in a row that fail at once */
 };
 static const double AT_ONCE_SECONDS = 2;
 
@@ -115,7 +115,7 @@ static dt_status *run_plans(service *self) {
         dt_status *status = run_plan(self);
         bool regroups = is_to_regroup(self);
         if (status == NULL && !regroups) return NULL;
-        n_fruitless = dt_seconds_now() - began < AT_ONCE_SECONDS ? n_fruitless + 1 : 0;
+        n_fruitless = status != NULL && dt_seconds_now() - began < AT_ONCE_SECONDS ? n_fruitless + 1 : 0;
         bool gives_up = leads(self) && n_fruitless == MOST_FRUITLESS;
         if (status != NULL && (dt_status_code(status) != DT_ABORTED || gives_up)) return status;
         if (status != NULL && leads(self)) note(dt_status_message(status));
