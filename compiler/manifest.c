@@ -129,7 +129,13 @@ static int variable_number(const dt_module *module, const char *path) {
 static void add_row_forms(cJSON *root, const dt_compilation *compilation) {
     const dt_module *module = compilation->module;
     if (module->row_forms.n == 0) return;
-    if (module->row_init != NULL) cJSON_AddStringToObject(root, "row_init", module->row_init->name);
+    cJSON_AddStringToObject(root, "row_init", module->row_init->name);
+    cJSON *variables = cJSON_AddArrayToObject(root, "row_variables");
+    for (size_t i = 0; i < module->row_variables.n; i++) {
+        cJSON *item = add_item(variables);
+        add_integer(item, "variable", variable_number(module, module->row_variables.items[i].path));
+        cJSON_AddStringToObject(item, "init", module->row_variables.items[i].init->name);
+    }
     cJSON *array = cJSON_AddArrayToObject(root, "row_forms");
     for (size_t i = 0; i < module->row_forms.n; i++) {
         const dt_row_form *form = &module->row_forms.items[i];

@@ -128,6 +128,12 @@ typedef struct dt_row_form {
     dt_location location;        /* where the rows are taken */
 } dt_row_form;
 
+/* A variable that row forms leave out of the steps: a table, or a slot of one. */
+typedef struct dt_row_variable {
+    const char *path;
+    dt_function *init; /* of role ROWS: initial values of B rows, the first of which is row_offset of the launch */
+} dt_row_variable;
+
 /* A pipeline as written: the runtime gives it meaning. Arguments are positional or named. */
 typedef struct dt_stage_argument {
     const char *name; /* NULL: positional */
@@ -162,10 +168,11 @@ struct dt_module {
     DT_LIST(dt_pipeline_declaration) pipelines;
     DT_LIST(dt_layer) layers;
     DT_LIST(dt_row_form) row_forms; /* those of a step side by side; none before the pass `rows` */
-    dt_function *row_init;          /* the initialiser without the tables that have row forms, and their slots; NULL: there are none */
-    int64_t capacity;               /* rows for each replica that memory is planned for; 0 until known */
-    dt_names by_path;               /* positions in variables */
-    dt_value *room;                 /* [n_room] for the next values: side by side, for passes walk all of a function again and again */
+    DT_LIST(dt_row_variable) row_variables;
+    dt_function *row_init; /* the initialiser without row variables; NULL: there are none */
+    int64_t capacity;      /* rows for each replica that memory is planned for; 0 until known */
+    dt_names by_path;      /* positions in variables */
+    dt_value *room;        /* [n_room] for the next values: side by side, for passes walk all of a function again and again */
     size_t n_room;
 };
 

@@ -7,6 +7,7 @@
  *   layer "Cnn/conv2d" conv2d 1 f32[B, 26, 26, 64] parameters 640 trainable 640 @0:14:9
  *   step train = train report train/report from train_set aggregates(sum, sum) trains @0:22:1
  *   row_init init/rows
+ *   row_variable "Net/table" init init/rows0
  *   row_form "Net/table" of train indices train/indices 0 step train/rows 2 gradient 3 numbers 4 1 sum train/rows0/sum update train/rows0/update
  *       slots("adam/Net/table/m") moves "changes adam/Net/table/m" @0:14:9
  *   function train step (%0 image: u8[B, 28, 28] @0:22:12, %1 label: u8[B] @0:22:33) {

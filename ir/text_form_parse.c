@@ -22,6 +22,7 @@ typedef struct parser {
     dt_module *module;
     DT_LIST(step_names) steps;
     DT_LIST(row_form_names) row_forms;
+    DT_LIST(const char *) row_inits; /* of the module's row_variables */
     const char *row_init;
 } parser;
 
@@ -248,6 +249,16 @@ static dt_status *parse_row_form(parser *p) {
     return NULL;
 }
 
+static dt_status *parse_row_variable(parser *p) {
+    dt_row_variable variable = {0};
+    const char *init;
+    DT_TRY(expect_name(p, "the variable's path", &variable.path));
+    DT_TRY(parse_named(p, "init", false, &init));
+    dt_list_push(p->r.arena, &p->module->row_variables, variable);
+    dt_list_push(p->r.arena, &p->row_inits, init);
+    return NULL;
+}
+
 static dt_status *parse_row_init(parser *p) { return expect_name(p, "a function's name", &p->row_init); }
 
 static dt_status *resolve(parser *p, const char *who, const char *name, dt_function **function) {
@@ -271,6 +282,7 @@ static dt_status *resolve_all(parser *p) {
         DT_TRY(resolve(p, "a row form", names->sum, &form->sum));
         DT_TRY(resolve(p, "a row form", names->update, &form->update));
     }
+    for (size_t i = 0; i < p->row_inits.n; i++) DT_TRY(resolve(p, "a row variable", p->row_inits.items[i], &p->module->row_variables.items[i].init));
     return resolve(p, "row_init", p->row_init, &p->module->row_init);
 }
 
@@ -455,13 +467,14 @@ static dt_status *parse_items(parser *p) {
     static const struct {
         const char *keyword;
         dt_status *(*parse)(parser *p);
-    } items[] = {{"file", parse_file}, {"variable", parse_variable}, {"pipeline", parse_pipeline}, {"layer", parse_layer},
-                 {"step", parse_step}, {"row_init", parse_row_init}, {"row_form", parse_row_form}, {"function", parse_function}};
+    } items[] = {{"file", parse_file},        {"variable", parse_variable}, {"pipeline", parse_pipeline},         {"layer", parse_layer},
+                 {"step", parse_step},        {"row_init", parse_row_init}, {"row_variable", parse_row_variable}, {"row_form", parse_row_form},
+                 {"function", parse_function}};
     while (!dt_read_end(&p->r)) {
         size_t i = 0;
         while (i < sizeof items / sizeof *items && !dt_read_keyword(&p->r, items[i].keyword)) i++;
         if (i == sizeof items / sizeof *items)
-            return dt_reader_error(&p->r, "expected file, variable, pipeline, layer, step, row_init, row_form or function");
+            return dt_reader_error(&p->r, "expected file, variable, pipeline, layer, step, row_init, row_variable, row_form or function");
         DT_TRY(items[i].parse(p));
     }
     return NULL;

@@ -196,6 +196,12 @@ void dt_module_print(dt_text *text, const dt_module *module) {
     for (size_t i = 0; i < module->steps.n; i++) print_step(text, &module->steps.items[i]);
     print_named(text, "row_init", module->row_init);
     if (module->row_init != NULL) dt_text_append(text, "\n");
+    for (size_t i = 0; i < module->row_variables.n; i++) {
+        dt_text_append(text, "row_variable ");
+        dt_print_string(text, module->row_variables.items[i].path);
+        print_named(text, " init", module->row_variables.items[i].init);
+        dt_text_append(text, "\n");
+    }
     for (size_t i = 0; i < module->row_forms.n; i++) print_row_form(text, &module->row_forms.items[i]);
     for (size_t i = 0; i < module->functions.n; i++) dt_function_print(text, module->functions.items[i]);
 }

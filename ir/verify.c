@@ -134,6 +134,11 @@ static dt_status *verify_module(dt_arena *scratch, dt_module *module) {
     for (size_t i = 0; i < module->variables.n; i++)
         if (dt_module_find_variable(module, module->variables.items[i].path) != &module->variables.items[i])
             return dt_error(DT_INTERNAL, "there are two variables %s", module->variables.items[i].path);
+    for (size_t i = 0; i < module->row_variables.n; i++) {
+        const dt_row_variable *variable = &module->row_variables.items[i];
+        if (dt_module_find_variable(module, variable->path) == NULL || variable->init->inputs.n != 0 || variable->init->results.n != 1)
+            return dt_error(DT_INTERNAL, "%s is no row variable, or %s not its initial values", variable->path, variable->init->name);
+    }
     for (size_t i = 0; i < module->row_forms.n; i++) DT_TRY(verify_row_form(module, &module->row_forms.items[i]));
     for (size_t i = 0; i < module->steps.n; i++)
         if (module->steps.items[i].function == NULL || (size_t)module->steps.items[i].n_aggregates > module->steps.items[i].function->results.n)

@@ -153,6 +153,10 @@ static dt_value *unknown_write(const finding *f) {
 /* NULL, or what is in the way. */
 static dt_value *obstacle(const finding *f) {
     const dt_table_use *use = &f->use;
+    const dt_module *module = use->function->module;
+    if (!dt_rows_can_begin(module, use->table->path)) return f->read;
+    for (size_t s = 0; s < use->slots.n; s++)
+        if (!dt_rows_can_begin(module, dt_value_string(use->slots.items[s], "variable"))) return use->slots.items[s];
     if (f->other != NULL) return f->other;
     if (unknown_write(f) != NULL) return unknown_write(f);
     if (use->gather == NULL) return f->read;
@@ -240,5 +244,5 @@ dt_status *dt_pass_rows(dt_compilation *compilation) {
             if (all[t][f].gather != NULL) uses[n++] = all[t][f];
         if (n > 0) DT_TRY(dt_rows_make_forms(module, uses, n));
     }
-    return n_tables > 0 ? dt_rows_make_init(module) : NULL;
+    return n_tables > 0 ? dt_rows_make_inits(module) : NULL;
 }

@@ -25,8 +25,11 @@ bool dt_rows_is_uniform(const dt_value *value);
 /* The row forms of a step for all tables of which it takes rows: uses [n], n > 0, of one function. */
 dt_status *dt_rows_make_forms(dt_module *module, const dt_table_use *uses, int n);
 
-/* The initialiser without tables and slots that have row forms. */
-dt_status *dt_rows_make_init(dt_module *module);
+/* Whether initial values of the table, or of a slot of one, can be given for some rows alone. */
+bool dt_rows_can_begin(const dt_module *module, const char *variable);
+
+/* The initialisers of the tables and slots that have row forms, and that of all the rest. */
+dt_status *dt_rows_make_inits(dt_module *module);
 
 /* What the update of a form does to a row without a gradient, as a part of a sentence; NULL: nothing, to the bit, as long as the numbers that it
  * reads are finite and not negative. */

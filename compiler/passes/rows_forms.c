@@ -122,6 +122,14 @@ static dt_shape by_rows(const copying *c, dt_shape shape) {
     return (dt_shape){shape.rank, dims};
 }
 
+/* An element of row r is drawn by its number there, whichever row is the first. */
+static dt_status *build_random(copying *c, dt_builder *builder, const dt_value *value) {
+    int shape = dt_op_attribute_index(value->op, "shape");
+    dt_attribute *attributes = dt_arena_copy(c->module->arena, value->attributes, (size_t)value->op->n_attributes * sizeof *attributes);
+    attributes[shape].ints = by_rows(c, value->shape).dims;
+    return dt_build(builder, value->op, NULL, 0, attributes, &c->copies[value->id]);
+}
+
 /* A value of the table's shape, for B of its rows. */
 static dt_status *copy_by_rows(copying *c, dt_value *value) {
     dt_builder builder = {.function = c->to, .locations = value->locations, .n_locations = value->n_locations};
@@ -132,6 +140,8 @@ static dt_status *copy_by_rows(copying *c, dt_value *value) {
         DT_TRY(dt_build_constant_like(&builder, copy, value, by_rows(c, value->shape)));
     else if (dt_value_is(value, "broadcast"))
         DT_TRY(dt_build_broadcast(&builder, copy, c->copies[value->operands[0]->id], by_rows(c, value->shape), (const int64_t[]){0}));
+    else if (value->op->class == DT_CLASS_RANDOM)
+        DT_TRY(build_random(c, &builder, value));
     else
         DT_TRY(copy_value(c, value));
     (*copy)->distribution = distribution_of(*copy);
@@ -188,28 +198,76 @@ static dt_status *make_update(dt_module *module, const dt_table_use *use, const 
     return dt_rows_find_moves(arena, form, &form->moves);
 }
 
-static bool is_by_rows(const dt_module *module, const char *variable) {
-    for (size_t i = 0; i < module->row_forms.n; i++) {
-        const dt_row_form *form = &module->row_forms.items[i];
-        if (strcmp(form->table, variable) == 0) return true;
-        for (size_t s = 0; s < form->slots.n; s++)
-            if (strcmp(form->slots.items[s], variable) == 0) return true;
-    }
+/* ---- initial values ---- */
+
+static const dt_function *initialiser(const dt_module *module) {
+    for (size_t f = 0; f < module->functions.n; f++)
+        if (module->functions.items[f]->role == DT_ROLE_INIT) return module->functions.items[f];
+    return NULL;
+}
+
+static dt_value *initial_value(const dt_module *module, const char *variable) {
+    const dt_function *init = initialiser(module);
+    for (dt_value *value = init != NULL ? init->first : NULL; value != NULL; value = value->next)
+        if (dt_value_writes(value) && strcmp(dt_value_string(value, "variable"), variable) == 0) return value->operands[0];
+    return NULL;
+}
+
+/* An element depends on its own number alone: where it is drawn, or made of what is drawn. */
+static bool goes_by_row(const dt_value *value) {
+    if (dt_rows_is_uniform(value) || value->op->class == DT_CLASS_RANDOM) return true;
+    if (value->op->class != DT_CLASS_MAP) return false;
+    for (int k = 0; k < value->n_operands; k++)
+        if (!goes_by_row(value->operands[k])) return false;
+    return true;
+}
+
+bool dt_rows_can_begin(const dt_module *module, const char *variable) {
+    const dt_value *value = initial_value(module, variable);
+    return value != NULL && goes_by_row(value);
+}
+
+static void add_row_variable(dt_module *module, const char *path) {
+    for (size_t i = 0; i < module->row_variables.n; i++)
+        if (strcmp(module->row_variables.items[i].path, path) == 0) return;
+    dt_list_push(module->arena, &module->row_variables, ((dt_row_variable){.path = path}));
+}
+
+static bool is_row_variable(const dt_module *module, const char *path) {
+    for (size_t i = 0; i < module->row_variables.n; i++)
+        if (strcmp(module->row_variables.items[i].path, path) == 0) return true;
     return false;
 }
 
-dt_status *dt_rows_make_init(dt_module *module) {
-    const dt_function *init = NULL;
-    for (size_t f = 0; f < module->functions.n; f++)
-        if (module->functions.items[f]->role == DT_ROLE_INIT) init = module->functions.items[f];
-    if (init == NULL) return NULL;
+/* Of all variables but those of rows. */
+static dt_status *make_row_init(dt_module *module, const dt_function *init) {
     copying c = begin(module, init, dt_arena_format(module->arena, "%s/rows", init->name), 0);
     for (const dt_value *value = init->first; value != NULL; value = value->next)
-        if (!dt_value_writes(value) || !is_by_rows(module, dt_value_string(value, "variable"))) DT_TRY(copy_value(&c, value));
+        if (!dt_value_writes(value) || !is_row_variable(module, dt_value_string(value, "variable"))) DT_TRY(copy_value(&c, value));
     finish(&c);
     module->row_init = c.to;
     return NULL;
 }
+
+dt_status *dt_rows_make_inits(dt_module *module) {
+    const dt_function *init = initialiser(module);
+    for (size_t i = 0; i < module->row_forms.n; i++) {
+        add_row_variable(module, module->row_forms.items[i].table);
+        for (size_t s = 0; s < module->row_forms.items[i].slots.n; s++) add_row_variable(module, module->row_forms.items[i].slots.items[s]);
+    }
+    for (size_t i = 0; i < module->row_variables.n; i++) {
+        dt_row_variable *variable = &module->row_variables.items[i];
+        dt_value *value = initial_value(module, variable->path);
+        copying c = begin(module, init, dt_arena_format(module->arena, "%s/rows%zu", init->name, i), value->shape.dims[0]);
+        DT_TRY(copy_by_rows(&c, value));
+        add_result(&c, "rows", value);
+        finish(&c);
+        variable->init = c.to;
+    }
+    return make_row_init(module, init);
+}
+
+/* ---- all of it ---- */
 
 dt_status *dt_rows_make_forms(dt_module *module, const dt_table_use *uses, int n) {
     dt_arena *arena = module->arena;

@@ -55,7 +55,8 @@ typedef struct dt_artifact_variable {
     int64_t bytes;
     dt_share share;        /* of a slot that processes may share out */
     double launch_default; /* of a launch value: what the initialiser writes */
-    bool by_rows;          /* of artifact->by_rows: nobody has it as a whole */
+    bool by_rows;          /* of artifact->by_rows: a table or a slot of one, of which steps take rows: it is no variable of theirs */
+    int row_init;          /* function: initial values of B rows, the first of which is row_offset of the launch. Where there is none, -1 */
 } dt_artifact_variable;
 
 /* A loop over tensors: the kernels of its body run `trips` times for each microbatch. */

@@ -147,6 +147,7 @@ static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root
         DT_TRY(dt_artifact_read_tensor(reader, &item, DT_ROWS_NEVER, &variable->tensor));
         if (dt_json_has(&item, "trainable")) DT_TRY(dt_json_bool(&item, "trainable", &variable->trainable));
         variable->kind = (dt_variable_kind)kind;
+        variable->row_init = -1;
         variable->bytes = variable->tensor.row_bytes;
         paths[item.index] = variable->path;
         DT_TRY(dt_artifact_read_variable_share(&item, variable));

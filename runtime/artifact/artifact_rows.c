@@ -102,11 +102,6 @@ static dt_status *read_form(dt_artifact_reader *reader, const dt_json *item, dt_
 
 /* ---- the program that is made of them ---- */
 
-static void mark(dt_artifact_variable *variables, const dt_artifact_row_form *form) {
-    variables[form->table].by_rows = true;
-    for (int s = 0; s < form->n_slots; s++) variables[form->slots[s]].by_rows = true;
-}
-
 static bool is_step(const dt_artifact *program, int function) {
     for (int s = 0; s < program->n_steps; s++)
         if (program->steps[s].function == function) return true;
@@ -140,12 +135,12 @@ static dt_status *make_program(dt_artifact_reader *reader, const dt_json *array,
     dt_artifact_function *functions = dt_arena_copy(reader->arena, all->functions, (size_t)all->n_functions * sizeof *functions);
     dt_artifact_step *steps = DT_NEW_ARRAY(reader->arena, dt_artifact_step, all->n_steps + all->n_row_forms);
     memcpy(steps, all->steps, (size_t)all->n_steps * sizeof *steps);
+    for (int v = 0; v < all->n_variables; v++) variables[v].by_rows = variables[v].row_init >= 0;
     program->variables = variables;
     program->functions = functions;
     program->steps = steps;
     for (int i = 0; i < all->n_row_forms; i++) {
         const dt_artifact_row_form *form = &all->row_forms[i];
-        mark(variables, form);
         DT_TRY(exchange_step(reader, array, program, steps, form));
         functions[form->of].role = DT_ROLE_ROWS;
         functions[form->step].role = functions[form->indices].role = DT_ROLE_STEP;
@@ -164,14 +159,42 @@ static dt_status *make_program(dt_artifact_reader *reader, const dt_json *array,
     return NULL;
 }
 
+/* ---- initial values ---- */
+
+static dt_status *read_row_variables(dt_artifact_reader *reader, const dt_json *root) {
+    dt_artifact *artifact = reader->artifact;
+    dt_artifact_variable *variables = dt_arena_copy(reader->arena, artifact->variables, (size_t)artifact->n_variables * sizeof *variables);
+    dt_json array;
+    int n;
+    artifact->variables = variables;
+    DT_TRY(dt_json_array(root, "row_variables", &array, &n));
+    for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
+        int v;
+        DT_TRY(read_index(&item, "variable", 0, artifact->n_variables - 1, &v));
+        DT_TRY(dt_artifact_read_function_name(reader, &item, "init", DT_ROLE_ROWS, &variables[v].row_init));
+        const dt_artifact_function *init = &artifact->functions[variables[v].row_init];
+        const dt_artifact_tensor *tensor = &variables[v].tensor;
+        bool fits = tensor->n_dims == 2 && tensor->dims[0] > 0 && init->n_inputs == 0 && init->n_results == 1 &&
+                    is_rows_of(&init->results[0].tensor, tensor->row_bytes / tensor->dims[0]);
+        if (!fits) return dt_json_wrong(&item, "%s does not give rows of %s", init->name, variables[v].path);
+    }
+    for (int i = 0; i < artifact->n_row_forms; i++) {
+        bool all = variables[artifact->row_forms[i].table].row_init >= 0;
+        for (int s = 0; s < artifact->row_forms[i].n_slots; s++) all &= variables[artifact->row_forms[i].slots[s]].row_init >= 0;
+        if (!all) return dt_json_wrong(&array, "%s, or a slot of it, is not there", variables[artifact->row_forms[i].table].path);
+    }
+    return NULL;
+}
+
 dt_status *dt_artifact_read_rows(dt_artifact_reader *reader, const dt_json *root) {
     dt_json array;
-    int row_init = -1;
+    int row_init;
     if (!dt_json_has(root, "row_forms")) return NULL;
-    if (dt_json_has(root, "row_init")) DT_TRY(dt_artifact_read_function_name(reader, root, "row_init", DT_ROLE_ROWS, &row_init));
+    DT_TRY(dt_artifact_read_function_name(reader, root, "row_init", DT_ROLE_ROWS, &row_init));
     DT_TRY(dt_json_array(root, "row_forms", &array, &reader->artifact->n_row_forms));
     dt_artifact_row_form *forms = DT_NEW_ARRAY(reader->arena, dt_artifact_row_form, reader->artifact->n_row_forms);
     reader->artifact->row_forms = forms;
     for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) DT_TRY(read_form(reader, &item, &forms[item.index]));
+    DT_TRY(read_row_variables(reader, root));
     return make_program(reader, &array, row_init);
 }

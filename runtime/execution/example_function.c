@@ -93,8 +93,8 @@ void dt_example_function_call(dt_example_function *instance, const void *const *
     call(instance, inputs, (dt_launch){.valid = 1, .global_batch = 1, .replicas = 1, .epochs = 1, .counter = counter, .seed = seed});
 }
 
-void dt_example_function_call_rows(dt_example_function *instance, const void *const *inputs, int64_t rows) {
-    call(instance, inputs, (dt_launch){.valid = rows, .global_batch = rows, .replicas = 1, .epochs = 1});
+void dt_example_function_call_rows(dt_example_function *instance, const void *const *inputs, int64_t first, int64_t rows, int64_t seed) {
+    call(instance, inputs, (dt_launch){.valid = rows, .row_offset = first, .global_batch = rows, .replicas = 1, .epochs = 1, .seed = seed});
 }
 
 const void *dt_example_function_result(const dt_example_function *instance, int i) { return instance->results[i]; }

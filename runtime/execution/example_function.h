@@ -22,8 +22,9 @@ void dt_example_function_destroy(dt_example_function *instance); /* NULL is allo
  * Threads  one at a time an instance; instances are independent. */
 void dt_example_function_call(dt_example_function *instance, const void *const *inputs, int64_t counter, int64_t seed);
 
-/* The same of a function of role ROWS: inputs of so many rows, 1 to the microbatch_rows of the artifact, which its results have as well. */
-void dt_example_function_call_rows(dt_example_function *instance, const void *const *inputs, int64_t rows);
+/* The same of a function of role ROWS: inputs of so many rows, 1 to the microbatch_rows of the artifact, which its results have as well. first: the
+ * number of the first one, launch.row_offset. */
+void dt_example_function_call_rows(dt_example_function *instance, const void *const *inputs, int64_t first, int64_t rows, int64_t seed);
 
 /* Result i of the last call, dense, tensor.row_bytes long, with slack. Valid until the next call; a result that is an input is that input itself. */
 const void *dt_example_function_result(const dt_example_function *instance, int i);

@@ -389,7 +389,7 @@ static void fill_launches(dt_executor *executor, const dt_run_values *values) {
         dt_launch *launch = &executor->launches[m];
         *launch = values->launch;
         launch->rows = dt_microbatches_valid_rows(&memory->rows, microbatch, values->launch.valid);
-        launch->row_offset = dt_microbatches_first_row(&memory->rows, microbatch);
+        launch->row_offset = values->launch.row_offset + dt_microbatches_first_row(&memory->rows, microbatch);
         launch->bad_index = &records[executor->group != NULL ? m : 0];
         launch->part = once ? executor->part : 0;
         launch->n_parts = once ? executor->domain->n_parts : 1;

@@ -106,7 +106,7 @@ typedef struct dt_executor {
 typedef struct dt_run_values {
     int function;
     const void *const *inputs; /* rows of this process; NULL: those that were staged last */
-    dt_launch launch;          /* all but rows, row_offset, bad_index and parts */
+    dt_launch launch;          /* all but rows, bad_index and parts; row_offset: of the first row of all */
     const char *step;          /* for messages */
 } dt_run_values;
 

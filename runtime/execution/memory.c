@@ -44,7 +44,6 @@ static bool trains(const dt_artifact *artifact, int function) {
 
 bool dt_memory_has(const dt_artifact *artifact, int wanted, int function) {
     dt_function_role role = artifact->functions[function].role;
-    if (wanted == DT_INITIAL_FUNCTIONS) return role == DT_ROLE_INIT;
     if (wanted == DT_FORWARD_FUNCTIONS) return role == DT_ROLE_STEP && !trains(artifact, function);
     return wanted == DT_ALL_FUNCTIONS ? role == DT_ROLE_INIT || role == DT_ROLE_STEP : wanted == function;
 }
@@ -52,7 +51,7 @@ bool dt_memory_has(const dt_artifact *artifact, int wanted, int function) {
 /* A slot is needed where a function that is wanted reads it. */
 bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variable) {
     if (wanted >= 0 || artifact->variables[variable].by_rows) return false;
-    if (wanted != DT_FORWARD_FUNCTIONS || artifact->variables[variable].kind != DT_VARIABLE_SLOT) return true;
+    if (wanted == DT_ALL_FUNCTIONS || artifact->variables[variable].kind != DT_VARIABLE_SLOT) return true;
     for (int f = 0; f < artifact->n_functions; f++) {
         const dt_artifact_function *function = &artifact->functions[f];
         for (int b = 0; b < function->n_buffers && dt_memory_has(artifact, wanted, f); b++)

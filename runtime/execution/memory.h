@@ -35,10 +35,9 @@ enum {
 };
 
 /* Which functions there is memory for: one, or all of role INIT and STEP, with the variables; or of these the steps that do not train, without the
- * optimizer's slots; or the initialiser. */
+ * optimizer's slots. */
 #define DT_ALL_FUNCTIONS (-1)
 #define DT_FORWARD_FUNCTIONS (-2)
-#define DT_INITIAL_FUNCTIONS (-3)
 
 /* A space, as often as there is one. */
 typedef struct dt_space_layout {

@@ -1,321 +1,170 @@
 /* row_tables: see row_tables.h. */
 #include "runtime/execution/row_tables.h"
 
-#include "base/arena.h"
 #include "base/memory.h"
+#include "runtime/devices/host_memory.h"
 #include "runtime/execution/example_function.h"
-#include "runtime/execution/row_sums.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 enum {
-    NUMBER_BYTES = 128 /* of an input without dimensions: an element, and slack */
+    PIECE_BYTES = 16 << 20 /* of each process, on the way to process 0 at a time */
 };
-
-/* A row form at work. */
-typedef struct row_work {
-    const dt_artifact_row_form *about;
-    int step, indices_step;      /* of the session's program */
-    int64_t n_table_rows, width; /* of the table */
-    int64_t row_bytes;           /* of a row of it */
-    int64_t *indices;            /* [rows of a full batch here, n_indices] of the last batch */
-    char *index_bytes;           /* the same, as the step has them */
-    float *rows, *gradients;     /* [the same, width], with slack */
-    char *numbers;               /* [n_numbers][NUMBER_BYTES] */
-    dt_row_sums *sums;           /* NULL: the step leaves the table as it is, and there is nothing of what follows */
-    dt_example_function *sum;    /* NULL: the gradient is what crosses */
-    dt_example_function *update;
-    float **buffers;     /* [2 + slots] inputs of `update`: of table, slots and sum so many rows as a microbatch has at most */
-    const void **inputs; /* of `sum` and `update` */
-} row_work;
 
 struct dt_row_tables {
-    dt_arena *arena;
-    dt_session *session, *tables; /* tables: has all variables, and runs the initialiser alone */
+    const dt_kernels *kernels;
     const dt_artifact *program;
-    bool is_lazy;
-    dt_microbatches microbatches;
-    int n_microbatches;
-    int n_works;
-    row_work *works;
-    const void **inputs; /* of a step's row form */
-    dt_bad_index bad_index;
-    int64_t n_rows; /* of the batch, here */
+    dt_processes *processes;
+    char **memory; /* [n_variables] this process's rows; NULL: it has none of it */
 };
 
-/* ---- which program ---- */
+/* ---- who has what ---- */
 
-static const dt_artifact_row_form *first_that_moves(const dt_artifact *artifact) {
-    for (int i = 0; i < artifact->n_row_forms; i++)
-        if (artifact->row_forms[i].moves != NULL) return &artifact->row_forms[i];
-    return NULL;
+static int64_t row_bytes(const dt_artifact_variable *variable) { return variable->bytes / variable->tensor.dims[0]; }
+
+static dt_row_range range_of(const dt_artifact_variable *variable, int process, dt_process_roles roles) {
+    int64_t n = variable->tensor.dims[0], n_owners = dt_process_n_owners(roles);
+    return (dt_row_range){n * dt_process_bound(roles, process) / n_owners, n * dt_process_bound(roles, process + 1) / n_owners};
 }
 
-dt_status *dt_row_tables_program(const dt_artifact *artifact, const dt_session_options *options, bool is_gpu, const dt_artifact **program) {
-    const dt_artifact_row_form *moves = first_that_moves(artifact);
-    if (artifact->by_rows == NULL)
-        return dt_error(DT_FAILED_PRECONDITION,
-                        "%s has no row forms: no step takes rows of a large table that it needs nothing else of; `dtc summary` says more",
-                        artifact->path);
-    if (is_gpu) return dt_error(DT_FAILED_PRECONDITION, "rows of tables are taken on CPUs; use --devices cpu, or all of each table");
-    if (dt_processes_count(options->processes) > 1)
-        return dt_error(DT_FAILED_PRECONDITION, "rows of tables are taken by one process; several have all of each table");
-    if (options->forward_only) return dt_error(DT_FAILED_PRECONDITION, "a session that does not train has all of each table");
-    if (moves != NULL && options->by_rows != DT_BY_ROWS_LAZILY)
-        return dt_error(
-            DT_FAILED_PRECONDITION,
-            "the update of rows of %s without a gradient %s: with rows alone the bits are others, which `dtrun train --lazy-rows` accepts",
-            artifact->variables[moves->table].path, moves->moves);
-    *program = artifact->by_rows;
-    return NULL;
+dt_row_range dt_row_tables_of_process(const dt_row_tables *tables, int variable, int process) {
+    return range_of(&tables->program->variables[variable], process, dt_processes_roles(tables->processes));
+}
+
+static dt_row_range own_rows(const dt_row_tables *tables, int variable) {
+    return dt_row_tables_of_process(tables, variable, dt_processes_number(tables->processes));
+}
+
+static int64_t own_bytes(const dt_artifact *program, const dt_processes *processes, int variable) {
+    const dt_artifact_variable *about = &program->variables[variable];
+    dt_row_range own = range_of(about, dt_processes_number(processes), dt_processes_roles(processes));
+    return (own.end - own.first) * row_bytes(about);
+}
+
+int64_t dt_row_tables_bytes(const dt_artifact *program, const dt_processes *processes) {
+    int64_t bytes = 0;
+    for (int v = 0; v < program->n_variables; v++)
+        if (program->variables[v].by_rows) bytes += own_bytes(program, processes, v);
+    return bytes;
 }
 
 /* ---- creating ---- */
 
-static void *take(dt_arena *arena, int64_t n, size_t bytes) { return dt_arena_new(arena, (size_t)n * bytes + DT_SLACK_BYTES); }
-
-static int step_of(const dt_artifact *program, int function) {
-    for (int s = 0; s < program->n_steps; s++)
-        if (program->steps[s].function == function) return s;
-    return -1;
-}
-
-static dt_status *create_update(dt_row_tables *rows, const dt_kernels *kernels, row_work *work) {
-    const dt_artifact_row_form *about = work->about;
-    int64_t rows_at_once = rows->program->microbatch_rows;
-    DT_TRY(dt_row_sums_create(rows->n_microbatches, dt_session_n_rows(rows->session) * about->n_indices, work->width, &work->sums));
-    if (about->sum >= 0) DT_TRY(dt_example_function_create(kernels, about->sum, &work->sum));
-    DT_TRY(dt_example_function_create(kernels, about->update, &work->update));
-    work->numbers = take(rows->arena, about->n_numbers, NUMBER_BYTES);
-    work->buffers = DT_NEW_ARRAY(rows->arena, float *, 2 + about->n_slots);
-    for (int i = 0; i < 2 + about->n_slots; i++) work->buffers[i] = take(rows->arena, rows_at_once, (size_t)work->row_bytes);
-    work->inputs = DT_NEW_ARRAY(rows->arena, const void *, 2 + about->n_slots + about->n_numbers);
-    return NULL;
-}
-
-static dt_status *create_work(dt_row_tables *rows, const dt_kernels *kernels, const dt_artifact_row_form *about, row_work *work) {
-    const dt_artifact *program = rows->program;
-    const dt_artifact_tensor *table = &program->variables[about->table].tensor;
-    int64_t n = dt_session_n_rows(rows->session) * about->n_indices;
-    *work = (row_work){.about = about,
-                       .step = step_of(program, about->step),
-                       .indices_step = step_of(program, about->indices),
-                       .n_table_rows = table->dims[0],
-                       .width = table->dims[1],
-                       .row_bytes = table->row_bytes / table->dims[0]};
-    work->indices = take(rows->arena, n, sizeof *work->indices);
-    work->index_bytes = take(rows->arena, n, sizeof *work->indices);
-    work->rows = take(rows->arena, n, (size_t)work->row_bytes);
-    work->gradients = take(rows->arena, n, (size_t)work->row_bytes);
-    return about->update >= 0 ? create_update(rows, kernels, work) : NULL;
-}
-
-static dt_status *create_guarded(dt_row_tables *rows, const dt_kernels *kernels) {
-    jmp_buf guard;
-    const dt_session_options *options = dt_session_get_options(rows->session);
-    if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for rows of tables");
-    dt_arena_guard(rows->arena, &guard);
-    rows->program = dt_session_artifact(rows->session);
-    rows->is_lazy = options->by_rows == DT_BY_ROWS_LAZILY;
-    int64_t per_replica = dt_artifact_microbatches(rows->program, options->rows);
-    rows->microbatches = (dt_microbatches){options->rows, per_replica, rows->program->microbatch_rows};
-    rows->n_microbatches = (int)(per_replica * options->replicas);
-    dt_session_options initial = {
-        .devices = "cpu", .replicas = 1, .seed = options->seed, .epochs = 1, .deadline_seconds = options->deadline_seconds, .initial_only = true};
-    DT_TRY(dt_session_create(kernels, &initial, &rows->tables));
-    rows->works = DT_NEW_ARRAY(rows->arena, row_work, rows->program->n_row_forms);
-    int most_inputs = 0;
-    for (int i = 0; i < rows->program->n_row_forms; i++) {
-        DT_TRY(create_work(rows, kernels, &rows->program->row_forms[i], &rows->works[rows->n_works++]));
-        int n_inputs = rows->program->functions[rows->program->row_forms[i].step].n_inputs;
-        if (n_inputs > most_inputs) most_inputs = n_inputs;
-    }
-    rows->inputs = DT_NEW_ARRAY(rows->arena, const void *, most_inputs);
-    return NULL;
-}
-
-dt_status *dt_row_tables_create(const dt_kernels *kernels, dt_session *session, dt_row_tables **rows) {
+dt_status *dt_row_tables_create(const dt_kernels *kernels, const dt_artifact *program, dt_processes *processes, dt_row_tables **tables) {
     dt_row_tables *made = dt_allocate_zeroed(1, sizeof *made);
-    dt_arena *arena = dt_arena_create();
-    *rows = NULL;
-    if (made == NULL || arena == NULL) {
-        dt_release(made);
-        dt_arena_destroy(arena);
-        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for rows of tables");
+    *tables = NULL;
+    if (made != NULL) {
+        *made = (dt_row_tables){.kernels = kernels, .program = program, .processes = processes};
+        made->memory = dt_allocate_zeroed((size_t)program->n_variables, sizeof *made->memory);
     }
-    *made = (dt_row_tables){.arena = arena, .session = session};
-    dt_status *status = create_guarded(made, kernels);
-    dt_arena_guard(arena, NULL);
-    if (status == NULL)
-        *rows = made;
-    else
-        dt_row_tables_destroy(made);
+    bool fits = made != NULL && made->memory != NULL;
+    for (int v = 0; v < program->n_variables && fits; v++) {
+        int64_t bytes = program->variables[v].by_rows ? own_bytes(program, processes, v) : 0;
+        if (bytes > 0) made->memory[v] = dt_host_memory_allocate((size_t)bytes);
+        fits = bytes == 0 || made->memory[v] != NULL;
+    }
+    if (fits) {
+        *tables = made;
+        return NULL;
+    }
+    dt_row_tables_destroy(made);
+    return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for this process's rows of tables, %.1f MiB",
+                    (double)dt_row_tables_bytes(program, processes) / (1 << 20));
+}
+
+void dt_row_tables_destroy(dt_row_tables *tables) {
+    if (tables == NULL) return;
+    for (int v = 0; v < tables->program->n_variables && tables->memory != NULL; v++)
+        if (tables->memory[v] != NULL) dt_host_memory_release(tables->memory[v], (size_t)own_bytes(tables->program, tables->processes, v));
+    dt_release(tables->memory);
+    dt_release(tables);
+}
+
+/* ---- initial values ---- */
+
+static dt_status *initialize(dt_row_tables *tables, int variable, int64_t seed) {
+    const dt_artifact_variable *about = &tables->program->variables[variable];
+    dt_row_range own = own_rows(tables, variable);
+    dt_example_function *init;
+    DT_TRY(dt_example_function_create(tables->kernels, about->row_init, &init));
+    char *to = tables->memory[variable];
+    for (int64_t first = own.first, n; first < own.end; first += n, to += n * row_bytes(about)) {
+        n = own.end - first < tables->program->microbatch_rows ? own.end - first : tables->program->microbatch_rows;
+        dt_example_function_call_rows(init, NULL, first, n, seed);
+        memcpy(to, dt_example_function_result(init, 0), (size_t)(n * row_bytes(about)));
+    }
+    dt_example_function_destroy(init);
+    return NULL;
+}
+
+dt_status *dt_row_tables_initialize(dt_row_tables *tables, int64_t seed) {
+    for (int v = 0; v < tables->program->n_variables; v++)
+        if (tables->memory[v] != NULL) DT_TRY(initialize(tables, v, seed));
+    return NULL;
+}
+
+/* ---- all rows ---- */
+
+void dt_row_tables_get(const dt_row_tables *tables, int variable, void *data) {
+    int64_t bytes = row_bytes(&tables->program->variables[variable]);
+    dt_row_range own = own_rows(tables, variable);
+    if (own.end > own.first) memcpy((char *)data + own.first * bytes, tables->memory[variable], (size_t)((own.end - own.first) * bytes));
+}
+
+void dt_row_tables_set(dt_row_tables *tables, int variable, const void *data) {
+    int64_t bytes = row_bytes(&tables->program->variables[variable]);
+    dt_row_range own = own_rows(tables, variable);
+    if (own.end > own.first) memcpy(tables->memory[variable], (const char *)data + own.first * bytes, (size_t)((own.end - own.first) * bytes));
+}
+
+const void *dt_row_tables_memory(const dt_row_tables *tables, int variable) {
+    dt_row_range own = own_rows(tables, variable);
+    return own.end - own.first == tables->program->variables[variable].tensor.dims[0] ? tables->memory[variable] : NULL;
+}
+
+/* Bytes of a process's rows from byte `at` on, at most those of a piece. */
+static size_t piece_bytes(const dt_row_tables *tables, int variable, int process, int64_t at) {
+    dt_row_range rows = dt_row_tables_of_process(tables, variable, process);
+    int64_t n = (rows.end - rows.first) * row_bytes(&tables->program->variables[variable]) - at;
+    return n <= 0 ? 0 : n < PIECE_BYTES ? (size_t)n : PIECE_BYTES;
+}
+
+static void place(const dt_row_tables *tables, int variable, int64_t at, const char *pieces, char *data) {
+    for (int p = 0; p < dt_processes_count(tables->processes); p++) {
+        size_t n = piece_bytes(tables, variable, p, at);
+        int64_t first = dt_row_tables_of_process(tables, variable, p).first * row_bytes(&tables->program->variables[variable]);
+        if (n > 0) memcpy(data + first + at, pieces, n);
+        pieces += n;
+    }
+}
+
+dt_status *dt_row_tables_collect(const dt_row_tables *tables, int variable, void *data) {
+    int n_processes = dt_processes_count(tables->processes), here = dt_processes_number(tables->processes);
+    int64_t most = 0;
+    for (int p = 0; p < n_processes; p++) {
+        dt_row_range rows = dt_row_tables_of_process(tables, variable, p);
+        int64_t n = (rows.end - rows.first) * row_bytes(&tables->program->variables[variable]);
+        if (n > most) most = n;
+    }
+    dt_status *status = NULL;
+    for (int64_t at = 0; at < most && status == NULL; at += PIECE_BYTES) {
+        dt_text pieces = {0};
+        size_t n = piece_bytes(tables, variable, here, at);
+        status = dt_processes_gather_bytes(tables->processes, n > 0 ? tables->memory[variable] + at : "", n, &pieces);
+        if (status == NULL && here == 0) place(tables, variable, at, pieces.data, data);
+        dt_text_free(&pieces);
+    }
     return status;
 }
 
-void dt_row_tables_destroy(dt_row_tables *rows) {
-    if (rows == NULL) return;
-    for (int w = 0; w < rows->n_works; w++) {
-        dt_row_sums_destroy(rows->works[w].sums);
-        dt_example_function_destroy(rows->works[w].sum);
-        dt_example_function_destroy(rows->works[w].update);
-    }
-    dt_session_destroy(rows->tables);
-    dt_arena_destroy(rows->arena);
-    dt_release(rows);
+/* ---- some rows ---- */
+
+void dt_row_tables_take(const dt_row_tables *tables, int variable, const int64_t *rows, int64_t n, float *values) {
+    int64_t bytes = row_bytes(&tables->program->variables[variable]), first = own_rows(tables, variable).first;
+    for (int64_t i = 0; i < n; i++) memcpy((char *)values + i * bytes, tables->memory[variable] + (rows[i] - first) * bytes, (size_t)bytes);
 }
 
-/* ---- variables ---- */
-
-dt_status *dt_row_tables_initialize(dt_row_tables *rows) {
-    dt_session_set_seed(rows->tables, dt_session_get_options(rows->session)->seed);
-    return dt_session_initialize(rows->tables);
-}
-
-dt_session *dt_row_tables_session(const dt_row_tables *rows) { return rows->tables; }
-
-static float *memory_of(const dt_row_tables *rows, int variable) { return (float *)(uintptr_t)dt_session_variable_memory(rows->tables, variable); }
-
-/* ---- before a step ---- */
-
-static int64_t index_at(dt_dtype dtype, const char *bytes, int64_t i) {
-    switch (dtype) {
-    case DT_I8: return ((const int8_t *)bytes)[i];
-    case DT_U8: return ((const uint8_t *)bytes)[i];
-    case DT_I32: return ((const int32_t *)bytes)[i];
-    default: return ((const int64_t *)bytes)[i];
-    }
-}
-
-/* As a kernel counts it. */
-static void count_bad_index(dt_row_tables *rows, const row_work *work, int64_t i) {
-    dt_bad_index one = {.count = 1,
-                        .value = work->indices[i],
-                        .row = dt_session_first_row(rows->session) + i / work->about->n_indices,
-                        .location = work->about->location,
-                        .limit = work->n_table_rows};
-    dt_bad_index_add(&rows->bad_index, &one);
-}
-
-static dt_status *take_rows(dt_row_tables *rows, row_work *work) {
-    dt_dtype dtype = rows->program->functions[work->about->indices].results[work->about->index].tensor.dtype;
-    const float *table = memory_of(rows, work->about->table);
-    DT_TRY(dt_session_result(rows->session, work->indices_step, work->about->index, work->index_bytes));
-    for (int64_t i = 0; i < rows->n_rows * work->about->n_indices; i++) {
-        int64_t index = work->indices[i] = index_at(dtype, work->index_bytes, i);
-        float *row = work->rows + i * work->width;
-        if (index >= 0 && index < work->n_table_rows) {
-            memcpy(row, table + index * work->width, (size_t)work->row_bytes);
-        } else {
-            memset(row, 0, (size_t)work->row_bytes);
-            count_bad_index(rows, work, i);
-        }
-    }
-    return NULL;
-}
-
-dt_status *dt_row_tables_begin(dt_row_tables *rows, int step, dt_batch *batch) {
-    bool any = false;
-    rows->bad_index = (dt_bad_index){0};
-    rows->n_rows = dt_session_own_rows(rows->session, batch->rows);
-    for (int w = 0; w < rows->n_works; w++) {
-        row_work *work = &rows->works[w];
-        if (work->step != step) continue;
-        if (!any) {
-            int n_inputs = rows->program->functions[work->about->of].n_inputs;
-            DT_TRY(dt_session_run(rows->session, work->indices_step, batch, NULL));
-            for (int i = 0; i < n_inputs; i++) rows->inputs[i] = batch->inputs[i];
-        }
-        any = true;
-        DT_TRY(take_rows(rows, work));
-        rows->inputs[work->about->rows] = work->rows;
-    }
-    if (any) batch->inputs = rows->inputs;
-    return NULL;
-}
-
-/* ---- after it ---- */
-
-/* The function on `n` rows of `part`, so many at once; what it gives is the part's. */
-static void run_sum(const dt_row_tables *rows, const row_work *work, dt_rows_part part) {
-    int64_t most = rows->program->microbatch_rows;
-    for (int64_t first = 0, n; first < part.n && work->sum != NULL; first += n) {
-        float *values = part.values + first * work->width;
-        n = part.n - first < most ? part.n - first : most;
-        memcpy(work->buffers[0], values, (size_t)(n * work->row_bytes));
-        work->inputs[0] = work->buffers[0];
-        for (int i = 0; i < work->about->n_numbers; i++) work->inputs[1 + i] = work->numbers + i * NUMBER_BYTES;
-        dt_example_function_call_rows(work->sum, work->inputs, n);
-        memcpy(values, dt_example_function_result(work->sum, 0), (size_t)(n * work->row_bytes));
-    }
-}
-
-/* Copies rows of a variable to `buffer`, or back. */
-static void copy_rows(const row_work *work, float *memory, const int64_t *which, int64_t n, float *buffer, bool back) {
-    for (int64_t i = 0; i < n; i++) {
-        float *row = memory + which[i] * work->width, *copy = buffer + i * work->width;
-        memcpy(back ? row : copy, back ? copy : row, (size_t)work->row_bytes);
-    }
-}
-
-static void run_update(const dt_row_tables *rows, const row_work *work, dt_rows_part part) {
-    const dt_artifact_row_form *about = work->about;
-    int64_t most = rows->program->microbatch_rows;
-    int n_variables = 1 + about->n_slots;
-    for (int i = 0; i <= n_variables; i++) work->inputs[i] = work->buffers[i];
-    for (int i = 0; i < about->n_numbers; i++) work->inputs[1 + n_variables + i] = work->numbers + i * NUMBER_BYTES;
-    for (int64_t first = 0, n; first < part.n; first += n) {
-        n = part.n - first < most ? part.n - first : most;
-        for (int v = 0; v < n_variables; v++)
-            copy_rows(work, memory_of(rows, v == 0 ? about->table : about->slots[v - 1]), part.rows + first, n, work->buffers[v], false);
-        memcpy(work->buffers[n_variables], part.values + first * work->width, (size_t)(n * work->row_bytes));
-        dt_example_function_call_rows(work->update, work->inputs, n);
-        for (int v = 0; v < n_variables; v++) {
-            float *result = (float *)(uintptr_t)dt_example_function_result(work->update, v);
-            copy_rows(work, memory_of(rows, v == 0 ? about->table : about->slots[v - 1]), part.rows + first, n, result, true);
-        }
-    }
-}
-
-/* That rows without a gradient stay as they are was proved of numbers that are finite and not negative. */
-static dt_status *check_number(const dt_row_tables *rows, const row_work *work, dt_dtype dtype, const char *bytes) {
-    double number = dtype == DT_F64 ? *(const double *)bytes : dtype == DT_F32 ? (double)*(const float *)bytes : 0;
-    if (rows->is_lazy || (isfinite(number) && !signbit(number))) return NULL;
-    return dt_error(
-        DT_FAILED_PRECONDITION,
-        "the update of %s reads the number %g: with one that is negative or not finite, rows without a gradient change as well; train with "
-        "all of the table",
-        rows->program->variables[work->about->table].path, number);
-}
-
-static dt_status *update_table(dt_row_tables *rows, const row_work *work) {
-    const dt_artifact_row_form *about = work->about;
-    const dt_artifact_function *function = &rows->program->functions[about->step];
-    DT_TRY(dt_session_result(rows->session, work->step, about->gradient, work->gradients));
-    for (int i = 0; i < about->n_numbers; i++) {
-        char *number = work->numbers + i * NUMBER_BYTES;
-        DT_TRY(dt_session_result(rows->session, work->step, about->first_number + i, number));
-        DT_TRY(check_number(rows, work, function->results[about->first_number + i].tensor.dtype, number));
-    }
-    const int64_t *indices = work->indices;
-    const float *gradients = work->gradients;
-    int64_t valid = rows->n_rows;
-    dt_row_sums_begin(work->sums);
-    for (int m = 0; m < rows->n_microbatches; m++) {
-        int64_t n = dt_microbatches_valid_rows(&rows->microbatches, m, valid) * about->n_indices;
-        run_sum(rows, work, dt_row_sums_add(work->sums, indices, gradients, n, work->n_table_rows));
-        indices += n;
-        gradients += n * work->width;
-    }
-    run_update(rows, work, dt_row_sums_end(work->sums));
-    return NULL;
-}
-
-dt_status *dt_row_tables_end(dt_row_tables *rows, int step, dt_bad_index *bad_index) {
-    dt_bad_index_add(bad_index, &rows->bad_index);
-    for (int w = 0; w < rows->n_works; w++)
-        if (rows->works[w].step == step && rows->works[w].sums != NULL) DT_TRY(update_table(rows, &rows->works[w]));
-    return NULL;
+void dt_row_tables_put(dt_row_tables *tables, int variable, const int64_t *rows, int64_t n, const float *values) {
+    int64_t bytes = row_bytes(&tables->program->variables[variable]), first = own_rows(tables, variable).first;
+    for (int64_t i = 0; i < n; i++) memcpy(tables->memory[variable] + (rows[i] - first) * bytes, (const char *)values + i * bytes, (size_t)bytes);
 }

@@ -8,7 +8,6 @@
 #include "runtime/devices/host_memory.h"
 #include "runtime/devices/spec.h"
 #include "runtime/execution/agreement.h"
-#include "runtime/execution/row_tables.h"
 #include "runtime/execution/session_state.h"
 #include "runtime/execution/shared_variable.h"
 #include "runtime/threads/clock.h"
@@ -18,10 +17,7 @@
 #include <string.h>
 
 /* Which functions it has memory for. */
-static int wanted(const dt_session *session) {
-    const dt_session_options *options = &session->options;
-    return options->initial_only ? DT_INITIAL_FUNCTIONS : options->forward_only ? DT_FORWARD_FUNCTIONS : DT_ALL_FUNCTIONS;
-}
+static int wanted(const dt_session *session) { return session->options.forward_only ? DT_FORWARD_FUNCTIONS : DT_ALL_FUNCTIONS; }
 
 /* ---- the group ---- */
 
@@ -93,7 +89,7 @@ static dt_status *check_options(dt_session *session) {
     dt_session_options *options = &session->options;
     DT_TRY(dt_device_spec_parse(options->devices != NULL ? options->devices : "cpu", &session->spec));
     if (options->by_rows)
-        DT_TRY(dt_row_tables_program(session->artifact, options, session->spec.kind->is_gpu, &session->artifact));
+        DT_TRY(dt_row_steps_program(session->artifact, options, session->spec.kind->is_gpu, &session->artifact));
     else
         DT_TRY(dt_session_program(session->artifact, session->spec.kind->is_gpu, &session->artifact));
     if (options->rows == 0) options->rows = session->artifact->capacity;
@@ -160,7 +156,7 @@ static void count_bad_indices(void *context) {
     dt_session *session = context;
     dt_bad_index *here = &session->bad_indices[session->process];
     if (session->step < 0) return; /* initial values have no microbatches */
-    *here = (dt_bad_index){0};
+    *here = session->rows != NULL ? *dt_row_steps_bad_index(session->rows) : (dt_bad_index){0};
     for (int e = 0; e < session->n_executors; e++)
         for (int m = 0; m < session->executors[e].memory.n_microbatches; m++) dt_bad_index_add(here, &session->executors[e].bad_index[m]);
     dt_step_context at = {.step = session->running.step, .number = session->running.launch.counter};
@@ -408,7 +404,7 @@ static dt_status *create_guarded(dt_session *session) {
     DT_TRY(compare_devices(session));
     DT_TRY(add_recorders(session));
     DT_TRY(dt_thread_pool_create(session->n_executors, enter_device, session, &session->pool));
-    return session->options.by_rows ? dt_row_tables_create(session->kernels, session, &session->rows) : NULL;
+    return session->options.by_rows ? dt_row_steps_create(session->kernels, session, &session->rows) : NULL;
 }
 
 dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options *options, dt_session **session) {
@@ -446,7 +442,7 @@ static void stop_devices(dt_session *session) {
 
 void dt_session_destroy(dt_session *session) {
     if (session == NULL) return;
-    dt_row_tables_destroy(session->rows);
+    dt_row_steps_destroy(session->rows);
     dt_thread_pool_destroy(session->pool);
     stop_devices(session);
     dt_processes_settle(session->options.processes);
@@ -545,7 +541,7 @@ dt_status *dt_session_numerics_status(const dt_session *session) {
 
 dt_status *dt_session_initialize(dt_session *session) {
     if (session->options.forward_only) return initialize_elsewhere(session);
-    if (session->rows != NULL) DT_TRY(dt_row_tables_initialize(session->rows));
+    if (session->rows != NULL) DT_TRY(dt_row_tables_initialize(dt_row_steps_tables(session->rows), session->options.seed));
     const dt_artifact *artifact = session->artifact;
     for (int f = 0; f < artifact->n_functions; f++) {
         if (artifact->functions[f].role != DT_ROLE_INIT) continue;
@@ -598,7 +594,7 @@ dt_status *dt_session_start(dt_session *session, int step, const dt_batch *batch
         return dt_error(DT_FAILED_PRECONDITION, "%s: the batch to run has not been staged", about->name);
     session->began = dt_recorder_now(recorder_of(session));
     session->batch = *batch;
-    if (session->rows != NULL) DT_TRY(dt_row_tables_begin(session->rows, step, &session->batch));
+    if (session->rows != NULL) DT_TRY(dt_row_steps_begin(session->rows, step, &session->batch));
     session->step = step;
     const void *const *inputs = session->batch.inputs;
     if (from_slot) session->batch.inputs = session->staged;
@@ -612,7 +608,7 @@ dt_status *dt_session_finish(dt_session *session, dt_total *aggregates) {
     DT_TRY(finish(session));
     DT_TRY(collect_bad_index(session));
     DT_TRY(collect_numerics(session));
-    if (session->rows != NULL) DT_TRY(dt_row_tables_end(session->rows, session->step, &session->bad_index));
+    if (session->rows != NULL) DT_TRY(dt_row_steps_end(session->rows, session->step));
     record(session, DT_SPAN_STEP, session->running.step, session->began);
     if (session->options.timeline != NULL) session->options.timeline->n_steps_run++;
     if (aggregates != NULL) read_aggregates(session, &session->artifact->steps[session->step], aggregates);
@@ -742,10 +738,9 @@ dt_status *dt_session_bad_index_status(const dt_session *session) {
 
 /* ---- variables ---- */
 
-/* Tables of which it has rows alone, and their slots, are another's. */
-static dt_session *session_of(const dt_session *session, int variable) {
-    bool is_table = session->artifact->variables[variable].by_rows;
-    return is_table ? dt_row_tables_session(session->rows) : (dt_session *)(uintptr_t)session;
+/* The tables that the variable is one of, or a slot; NULL: it is like others. */
+static dt_row_tables *tables_of(const dt_session *session, int variable) {
+    return session->artifact->variables[variable].by_rows ? dt_row_steps_tables(session->rows) : NULL;
 }
 
 bool dt_session_has_variable(const dt_session *session, int variable) {
@@ -753,13 +748,14 @@ bool dt_session_has_variable(const dt_session *session, int variable) {
 }
 
 bool dt_session_has_whole_variable(const dt_session *session, int variable) {
+    if (tables_of(session, variable) != NULL) return dt_row_tables_memory(tables_of(session, variable), variable) != NULL;
     const dt_memory_domain *domain = &session->domains[0];
     const dt_artifact_variable *about = &session->artifact->variables[variable];
     return dt_memory_share(about, domain->share, domain->n_shares).n_bytes == about->bytes;
 }
 
 const void *dt_session_variable_memory(const dt_session *session, int variable) {
-    session = session_of(session, variable);
+    if (tables_of(session, variable) != NULL) return dt_row_tables_memory(tables_of(session, variable), variable);
     const dt_memory_domain *domain = &session->domains[0];
     bool is_there = domain->device->kind->reads_host && dt_session_has_whole_variable(session, variable);
     return is_there ? domain->memory + domain->variables[variable] : NULL;
@@ -767,17 +763,17 @@ const void *dt_session_variable_memory(const dt_session *session, int variable) 
 
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
     dt_progress_count(dt_processes_progress(session->options.processes));
-    dt_session *of = session_of(session, variable);
-    const dt_memory_domain *domain = of->executors[of == session ? dt_session_first_executor(session, device) : 0].domain;
-    if (!dt_memory_domain_has_variable(domain, variable)) domain = &of->domains[0];
-    dt_byte_range own = dt_memory_share(&of->artifact->variables[variable], domain->share, domain->n_shares);
+    if (tables_of(session, variable) != NULL) return dt_row_tables_get(tables_of(session, variable), variable, data), NULL;
+    const dt_memory_domain *domain = session->executors[dt_session_first_executor(session, device)].domain;
+    if (!dt_memory_domain_has_variable(domain, variable)) domain = &session->domains[0];
+    dt_byte_range own = dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares);
     const char *memory = domain->memory + domain->variables[variable] + own.first;
     return dt_device_read(domain->device, (char *)data + own.first, memory, (size_t)own.n_bytes);
 }
 
 dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
     dt_progress_count(dt_processes_progress(session->options.processes));
-    session = session_of(session, variable);
+    if (tables_of(session, variable) != NULL) return dt_row_tables_set(tables_of(session, variable), variable, data), NULL;
     for (int d = 0; d < session->n_domains; d++) {
         const dt_memory_domain *domain = &session->domains[d];
         if (!dt_memory_domain_has_variable(domain, variable)) continue;
@@ -789,6 +785,7 @@ dt_status *dt_session_set_variable(dt_session *session, int variable, const void
 }
 
 dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data) {
+    if (tables_of(session, variable) != NULL) return dt_row_tables_collect(tables_of(session, variable), variable, data);
     bool is_shared = session->artifact->variables[variable].share.unit > 0 && shares_out(session) && session->n_processes > 1;
     if (is_shared) return dt_shared_variable_collect(session->artifact, &session->domains[0], variable, session->options.processes, data);
     return dt_session_leads(session) ? dt_session_get_variable(session, 0, variable, data) : NULL;

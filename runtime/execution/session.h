@@ -48,8 +48,7 @@ typedef struct dt_session_options {
     bool central;         /* central storage (placement.h): the first device of each process has the variables and updates them, the others compute */
     bool shard_optimizer; /* each process has its share of the optimizer's states alone, and updates that */
     bool forward_only;    /* no memory for steps that train, nor for slots: neither may be asked for */
-    bool initial_only;    /* no memory for steps: it has variables, and runs the initialiser */
-    dt_by_rows by_rows;   /* on CPUs, in one process */
+    dt_by_rows by_rows;   /* on CPUs */
     bool fast_sums;       /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
     dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */
     dt_timeline *timeline;   /* gets a thread for each executor, each queue of a GPU, and one for `processes`; NULL: nothing is recorded */

@@ -17,10 +17,11 @@ static int64_t sum_of(int64_t a, int64_t b) {
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
-/* What is there once, and the caller's beside it. */
+/* What is there once, tables of which steps take rows among it, and the caller's beside it. */
 static int64_t once_bytes(const dt_session *session, int d) {
     const dt_memory_domain *domain = &session->domains[d];
-    return sum_of(dt_device_taken_bytes(domain->device, domain->bytes), dt_session_caller_bytes(session, d));
+    int64_t tables = d == 0 && session->options.by_rows ? dt_row_tables_bytes(session->artifact, session->options.processes) : 0;
+    return sum_of(tables, sum_of(dt_device_taken_bytes(domain->device, domain->bytes), dt_session_caller_bytes(session, d)));
 }
 
 static int64_t executor_bytes(const dt_executor *executor) {
@@ -77,7 +78,7 @@ dt_status *dt_session_check_memory(const dt_session *session) {
 /* ---- asking ---- */
 
 int64_t dt_session_memory_bytes(const dt_session *session) {
-    int64_t bytes = session->rows != NULL ? dt_session_memory_bytes(dt_row_tables_session(session->rows)) : 0;
+    int64_t bytes = 0;
     for (int d = 0; d < session->n_domains; d++) bytes = sum_of(bytes, dt_session_domain_bytes(session, d));
     return bytes;
 }
@@ -96,7 +97,6 @@ int64_t dt_session_variable_bytes(const dt_session *session, int variable) {
 
 dt_session_device_bytes dt_session_bytes_of_device(const dt_session *session, int device) {
     dt_session_device_bytes bytes = {0};
-    if (device == 0 && session->rows != NULL) bytes.all = dt_session_memory_bytes(dt_row_tables_session(session->rows));
     for (int d = 0; d < session->n_domains; d++) { /* domain d is the first one that executor d is in */
         if (dt_session_device_of_executor(session, d) != device) continue;
         bytes.all = sum_of(bytes.all, once_bytes(session, d));

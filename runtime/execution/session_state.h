@@ -4,7 +4,7 @@
 
 #include "runtime/execution/executor.h"
 #include "runtime/execution/numerics.h"
-#include "runtime/execution/row_tables.h"
+#include "runtime/execution/row_steps.h"
 #include "runtime/execution/session.h"
 #include "runtime/threads/thread_pool.h"
 
@@ -28,7 +28,7 @@ struct dt_session {
     int n_domains;
     dt_memory_domain *domains; /* [n_domains] one, where the devices share memory; else one an executor */
     dt_thread_pool *pool;
-    dt_row_tables *rows;   /* of tables; NULL: all are variables like others */
+    dt_row_steps *rows;    /* NULL: all tables are variables like others */
     dt_run_values running; /* what the pool works on */
     bool failed;
 
