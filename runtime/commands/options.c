@@ -446,6 +446,15 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
     }
 }
 
+/* `train` hands its options to the servers and workers that it starts: one that neither takes would be lost. */
+static void refuse_without_servers(const dtrun_call *call, struct argp_state *state) {
+    for (int i = 0; i < call->n_given; i++) {
+        int row = call->given[i].row, key = rows[row].option.key;
+        bool is_passed_on = rows[row].takes & (PS_SERVER | PS_WORKER), is_own = key == KEY_LOCAL_SERVERS || key == KEY_WORKERS;
+        if (!is_passed_on && !is_own) argp_error(state, "--%s does not go with --local-servers", rows[row].option.name);
+    }
+}
+
 /* What only makes sense beside something else, once all is known. */
 static void check_together(dtrun_call *call, struct argp_state *state) {
     dt_run_options *run = &call->run;
@@ -474,6 +483,7 @@ static void check_together(dtrun_call *call, struct argp_state *state) {
     if (strcmp(call->command, "ps-worker") == 0 && call->servers == NULL) argp_error(state, "where are the servers? --servers host:7000");
     if (call->part > 0 && call->servers == NULL) argp_error(state, "where are the other servers? --servers host:7000,host:7001");
     if (call->workers > 0 && call->local_servers == 0 && strcmp(call->command, "train") == 0) argp_error(state, "--workers needs --local-servers");
+    if (call->local_servers > 0) refuse_without_servers(call, state);
     bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
     if (wants_folder && run->checkpoint_dir == NULL) argp_error(state, "--resume, --checkpoint-every, --keep and --keep-best need --checkpoint-dir");
     if ((run->map != NULL || run->allow_missing) && run->init == NULL) argp_error(state, "--map and --allow-missing need --init");

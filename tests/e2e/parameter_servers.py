@@ -14,6 +14,9 @@ for case, replicas, teams in ((layouts.net(), 6, [(1, 1), (2, 2), (1, 4)]), (lay
     for n_servers, n_workers in teams:
         servers.agrees(case, wanted, replicas, n_servers, n_workers)
 
+# What neither servers nor workers take is refused, and not lost.
+servers.train(layouts.net(), 6, 1, 1, servers.new_folder(), "--rows", expect=2)
+
 # In mid-epoch, with other servers and workers each time, and at the end without any.
 case = layouts.net()
 wanted = layouts.train_one(case, 6)[0]
