@@ -219,12 +219,24 @@ static void lost(application *app) {
     fails(app, "step", dtrt_step(app->session, app->predict, &(dtrt_array){x, DTRT_F32, 2, dims, NULL}, 0));
 }
 
-/* One gives up; one does not come. */
+/* A file by which one process says that it has come so far. */
+static const char *mark_of(const application *app, int process) {
+    static char path[4200];
+    snprintf(path, sizeof path, "%s/here-%d", app->folder, process);
+    return path;
+}
+
+/* One gives up, once the others have their session; one does not come. */
 static void gives_up(application *app) {
-    if (app->number == 1)
-        fails(app, "abort", dtrt_processes_abort(app->processes, "the camera is gone"));
-    else
+    if (app->number != 1) {
+        FILE *mark = fopen(mark_of(app, app->number), "w");
+        if (mark != NULL) fclose(mark);
         fails(app, "step", step_on(app, app->train, 0, app->n_rows));
+        return;
+    }
+    for (int p = 0; p < app->n_processes; p++)
+        while (p != 1 && access(mark_of(app, p), F_OK) != 0) usleep(1000);
+    fails(app, "abort", dtrt_processes_abort(app->processes, "the camera is gone"));
 }
 
 static void leaves(application *app) {
