@@ -82,7 +82,6 @@ static dt_status *run_recorded(dtrun_call *call, const dt_kernels *kernels, run_
     DT_TRY(dt_timeline_align(call->run.processes, &clock));
     DT_TRY(dt_timeline_create(call->run.timeline_steps, &call->run.timeline));
     dt_status *status = run(kernels, &call->run, log);
-    dt_processes_record(call->run.processes, NULL);
     if (status == NULL || leads)
         status = dt_status_first(status, dt_timeline_write(call->run.timeline, &clock, call->run.processes, status != NULL,
                                                            dt_kernels_artifact(kernels)->name, call->timeline, &note));

@@ -446,6 +446,7 @@ void dt_session_destroy(dt_session *session) {
     dt_thread_pool_destroy(session->pool);
     stop_devices(session);
     dt_processes_settle(session->options.processes);
+    if (session->options.timeline != NULL) dt_processes_record(session->options.processes, NULL); /* they outlive the timeline */
     for (int e = 0; e < session->n_executors; e++) dt_executor_free(&session->executors[e]);
     for (int d = 0; d < session->n_domains; d++) free_domain(session, &session->domains[d]);
     for (int e = 0; e < session->n_executors; e++) dt_group_close(session->executors[e].group);
