@@ -73,27 +73,20 @@ def tensorflow_step(arguments, worker):
     import tensorflow as tf
 
     import cnn_step
+    import tensorflow_cnn
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     keras.utils.set_random_seed(0)
-    shapes = {"k1": (3, 3, 1, cnn_step.FILTERS[0]), "b1": (cnn_step.FILTERS[0],), "k2": (3, 3, *cnn_step.FILTERS), "b2": (cnn_step.FILTERS[1],),
-              "kernel": (5 * 5 * cnn_step.FILTERS[1], cnn_step.CLASSES), "bias": (cnn_step.CLASSES,)}
-    glorot = tf.keras.initializers.GlorotUniform(seed=0)
     with strategy.scope():
-        p = {n: tf.Variable(glorot(s) if len(s) > 1 else tf.zeros(s)) for n, s in shapes.items()}
-        moments = {n: (tf.Variable(tf.zeros(s)), tf.Variable(tf.zeros(s))) for n, s in shapes.items()}
+        p = tensorflow_cnn.parameters(tf)
+        moments = {n: (tf.Variable(tf.zeros(value.shape)), tf.Variable(tf.zeros(value.shape))) for n, value in p.items()}
         count = tf.Variable(0.0, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
 
     def one_replica(image, label):
         with tf.GradientTape() as tape:
-            x = tf.cast(image, tf.float32)[..., tf.newaxis] / 255
-            x = tf.nn.max_pool2d(tf.nn.relu(tf.nn.conv2d(x, p["k1"], 1, "VALID") + p["b1"]), 2, 2, "VALID")
-            x = tf.nn.max_pool2d(tf.nn.relu(tf.nn.conv2d(x, p["k2"], 1, "VALID") + p["b2"]), 2, 2, "VALID")
-            x = tf.nn.dropout(tf.reshape(x, (-1, 5 * 5 * cnn_step.FILTERS[1])), cnn_step.DROPOUT)
-            logits = x @ p["kernel"] + p["bias"]
-            loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(label, tf.int32), logits)) / arguments.batch
+            loss = tf.reduce_sum(tensorflow_cnn.losses(tf, p, image, label)) / arguments.batch
         gradients = tape.gradient(loss, list(p.values()))
         gradients = tf.distribute.get_replica_context().all_reduce("sum", gradients)
         count.assign_add(1)

@@ -46,32 +46,25 @@ def serve(cluster, job, index):
     tf.distribute.Server(tf.train.ClusterSpec(cluster), job_name=job, task_index=index, protocol="grpc", config=config).join()
 
 
-def build(tf, strategy, arguments):
+def build(tf, strategy):
     """A closure's function of an iterator over batches, which returns the loss."""
     import cnn_step
+    import tensorflow_cnn
 
     tf.random.set_seed(0)
-    shapes = {"k1": (3, 3, 1, cnn_step.FILTERS[0]), "b1": (cnn_step.FILTERS[0],), "k2": (3, 3, *cnn_step.FILTERS), "b2": (cnn_step.FILTERS[1],),
-              "kernel": (5 * 5 * cnn_step.FILTERS[1], cnn_step.CLASSES), "bias": (cnn_step.CLASSES,)}
-    glorot = tf.initializers.GlorotUniform(seed=0)
     with strategy.scope():
-        p = {n: tf.Variable(glorot(s) if len(s) > 1 else tf.zeros(s)) for n, s in shapes.items()}
+        p = tensorflow_cnn.parameters(tf)
         moments = {}
-        for n, s in shapes.items():
-            with strategy.extended.colocate_vars_with(p[n]):
-                moments[n] = tf.Variable(tf.zeros(s)), tf.Variable(tf.zeros(s))
+        for n, value in p.items():
+            with strategy.extended.colocate_vars_with(value):
+                moments[n] = tf.Variable(tf.zeros(value.shape)), tf.Variable(tf.zeros(value.shape))
         count = tf.Variable(0.0)
 
     @tf.function
     def step(iterator):
         image, label = next(iterator)
         with tf.GradientTape() as tape:
-            x = tf.cast(image, tf.float32)[..., tf.newaxis] / 255
-            x = tf.nn.max_pool2d(tf.nn.relu(tf.nn.conv2d(x, p["k1"], 1, "VALID") + p["b1"]), 2, 2, "VALID")
-            x = tf.nn.max_pool2d(tf.nn.relu(tf.nn.conv2d(x, p["k2"], 1, "VALID") + p["b2"]), 2, 2, "VALID")
-            x = tf.nn.dropout(tf.reshape(x, (-1, 5 * 5 * cnn_step.FILTERS[1])), cnn_step.DROPOUT)
-            logits = x @ p["kernel"] + p["bias"]
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(label, tf.int32), logits))
+            loss = tf.reduce_mean(tensorflow_cnn.losses(tf, p, image, label))
         gradients = tape.gradient(loss, list(p.values()))
         steps = count.assign_add(1)
         powers = 0.9**steps, 0.999**steps
@@ -89,7 +82,7 @@ def coordinate(arguments, cluster):
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec(cluster), rpc_layer="grpc")
     strategy = tf.distribute.ParameterServerStrategy(resolver)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    step = build(tf, strategy, arguments)
+    step = build(tf, strategy)
     batches = harness.read_batches(arguments.data, arguments.batch)
 
     def data_set():
