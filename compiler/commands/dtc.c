@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,10 +32,6 @@ static int print_usage(FILE *to, int code) {
 
 /* ---- memory that LLVM does not get ---- */
 
-typedef void new_handler(void);
-/* std::set_new_handler of C++, of which this program has none: the library's where it is linked in, else the one that LLVM brings. */
-extern new_handler *set_new_handler(new_handler *handler) __asm__("_ZSt15set_new_handlerPFvvE") __attribute__((weak));
-
 static void say_out_of_memory(void) {
     static atomic_flag is_said = ATOMIC_FLAG_INIT; /* levels are compiled at the same time */
     static const char message[] =
@@ -43,12 +40,26 @@ static void say_out_of_memory(void) {
     _exit(1);
 }
 
+/* What `new` calls where it gets nothing, and what LLVM calls where malloc gives it nothing: functions of C++, of which this program has none. They
+   are the libraries' where those are linked in, else what LLVM brings. */
+typedef void new_handler(void);
+typedef void malloc_handler(void *user, const char *reason, bool wants_diagnostics);
+extern new_handler *set_new_handler(new_handler *handler) __asm__("_ZSt15set_new_handlerPFvvE") __attribute__((weak));
+extern void set_malloc_handler(malloc_handler *handler, void *user) __asm__("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_")
+    __attribute__((weak));
+
+static void handle_malloc(void *user, const char *reason, bool wants_diagnostics) {
+    (void)user, (void)reason, (void)wants_diagnostics;
+    say_out_of_memory();
+}
+
 /* LLVM ends the process where it gets no memory: first it says so in our words. */
 static void handle_out_of_memory(void) {
-    new_handler *(*set)(new_handler *) = set_new_handler;
-    void *found = set == NULL ? dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE") : NULL;
-    if (found != NULL) memcpy(&set, &found, sizeof set);
-    if (set != NULL) set(say_out_of_memory);
+    new_handler *(*set_new)(new_handler *) = set_new_handler;
+    void *found = set_new == NULL ? dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE") : NULL;
+    if (found != NULL) memcpy(&set_new, &found, sizeof set_new);
+    if (set_new != NULL) set_new(say_out_of_memory);
+    if (set_malloc_handler != NULL) set_malloc_handler(handle_malloc, NULL);
 }
 
 int main(int argc, char **argv) {
