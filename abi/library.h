@@ -18,7 +18,7 @@
 /* X(enumerator, name in the manifest, library, what it is) */
 #define DT_LIBRARY_CLASSES(X)                                                                                                                        \
     X(PRODUCT, "product", "cuBLASLt", "matrix products, one or many, and what may follow them")                                                      \
-    X(CONVOLUTION, "convolution", "cuDNN", "convolutions of images with a border of zeros, strides and dilation")                                    \
+    X(CONVOLUTION, "convolution", "cuDNN", "convolutions of images and volumes with a border of zeros, strides, dilation and groups")                \
     X(INPUT_GRADIENT, "input_gradient", "cuDNN", "their gradients by the images")                                                                    \
     X(KERNEL_GRADIENT, "kernel_gradient", "cuDNN", "their gradients by the kernel")
 
@@ -128,17 +128,31 @@ static inline bool dt_library_can_keep(const dt_library_product *p) {
     return (gradient || is_gelu) && p->n_batches == 0 && (even || p->activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT);
 }
 
-/* The relation of three tensors, each of which may be the result; two entries are height and width:
+enum {
+    DT_LIBRARY_LEAST_DIRECTIONS = 2, /* height and width */
+    DT_LIBRARY_MOST_DIRECTIONS = 3   /* depth before them */
+};
+
+/* The relation of three tensors, each of which may be the result; of two directions
  *
  *     y[n, p, q, filter] <- x[n, p * stride + r * dilation - padding, …, channel] * kernel[r, s, channel, filter]
  *
- * x [images, input, channels], y [images, output, filters], kernel [taps, channels, filters], all whole and row-major. */
+ * x [images, input, channels], y [images, output, filters], kernel [taps, channels / groups, filters], all whole and row-major. Each group has as
+ * many channels and as many filters, side by side; the filters of one see its channels alone, whose numbers in the kernel begin at 0. */
 typedef struct dt_library_convolution {
-    int64_t images, channels, filters;
-    int64_t input[2], taps[2], output[2], stride[2], dilation[2];
-    int64_t padding[2], padding_after[2];
+    int64_t n_directions, images, channels, filters, groups;
+    int64_t input[DT_LIBRARY_MOST_DIRECTIONS], taps[DT_LIBRARY_MOST_DIRECTIONS], output[DT_LIBRARY_MOST_DIRECTIONS];
+    int64_t stride[DT_LIBRARY_MOST_DIRECTIONS], dilation[DT_LIBRARY_MOST_DIRECTIONS];
+    int64_t padding[DT_LIBRARY_MOST_DIRECTIONS], padding_after[DT_LIBRARY_MOST_DIRECTIONS];
     int64_t x, kernel, y; /* arguments */
 } dt_library_convolution;
+
+/* Positions in all directions together: of c->input, c->taps or c->output. */
+static inline int64_t dt_library_positions(const dt_library_convolution *c, const int64_t *sizes) {
+    int64_t n = 1;
+    for (int64_t i = 0; i < c->n_directions; i++) n *= sizes[i];
+    return n;
+}
 
 /* Bytes rows * row_bytes to capacity * row_bytes of an argument are to be zero before the call. */
 typedef struct dt_library_clear {

@@ -224,7 +224,7 @@ static void add_view(cJSON *buffer_item, const dt_plan *plan, int b) {
     int64_t element = (int64_t)dt_dtype_bytes(plan->buffers[b].dtype);
     for (int all_rows = 1; all_rows >= 0; all_rows--) /* as add_tensor */
         for (int d = 0; d < view->shape.rank; d++)
-            if (d != view->axis && (view->shape.dims[d] == DT_GATHERED) == all_rows)
+            if ((d != view->axis || view->length > 0) && (view->shape.dims[d] == DT_GATHERED) == all_rows)
                 cJSON_AddItemToArray(array, cJSON_CreateNumber((double)(view->strides[d] * element)));
 }
 
@@ -296,19 +296,12 @@ static void add_gathers(cJSON *kernel_item, const dt_kernel_function *kernel) {
     }
 }
 
-static bool stores_to(const dt_kernel_function *kernel, int argument) {
-    for (int n = 0; n < kernel->n_nests; n++)
-        for (int s = 0; s < kernel->nests[n].n_stores; s++)
-            if (kernel->nests[n].stores[s].address.buffer == argument) return true;
-    return false;
-}
-
 /* Of what is there once for all replicas. Absent where it is nothing. */
 static void add_writes(cJSON *kernel_item, const dt_plan *plan, const dt_kernel_function *kernel) {
     cJSON *array = NULL;
     for (int a = 0; a < kernel->n_buffers; a++) {
         dt_memory_space space = plan->buffers[kernel->buffers[a]].space;
-        if ((space != DT_MEMORY_VARIABLE && space != DT_MEMORY_DEVICE) || !stores_to(kernel, a)) continue;
+        if ((space != DT_MEMORY_VARIABLE && space != DT_MEMORY_DEVICE) || !dt_kernel_stores_to(kernel, kernel->buffers[a])) continue;
         if (array == NULL) array = cJSON_AddArrayToObject(kernel_item, "writes");
         cJSON_AddItemToArray(array, cJSON_CreateNumber(kernel->buffers[a]));
     }

@@ -37,14 +37,16 @@ static void add_product(cJSON *object, const dt_library_product *p) {
 }
 
 static void add_convolution(cJSON *object, const dt_library_convolution *c) {
+    int64_t n = c->n_directions;
     add_list(object, "sizes", (const int64_t[]){c->images, c->channels, c->filters}, 3);
-    add_list(object, "input", c->input, 2);
-    add_list(object, "taps", c->taps, 2);
-    add_list(object, "output", c->output, 2);
-    add_list(object, "stride", c->stride, 2);
-    add_list(object, "dilation", c->dilation, 2);
-    add_list(object, "padding", c->padding, 2);
-    add_list(object, "padding_after", c->padding_after, 2);
+    if (c->groups > 1) cJSON_AddNumberToObject(object, "groups", (double)c->groups);
+    add_list(object, "input", c->input, n);
+    add_list(object, "taps", c->taps, n);
+    add_list(object, "output", c->output, n);
+    add_list(object, "stride", c->stride, n);
+    add_list(object, "dilation", c->dilation, n);
+    add_list(object, "padding", c->padding, n);
+    add_list(object, "padding_after", c->padding_after, n);
     add_list(object, "arguments", (const int64_t[]){c->x, c->kernel, c->y}, 3);
 }
 

@@ -11,20 +11,18 @@
 
 /* ---- what the row demands of operands ---- */
 
-static const dt_operand_row *operand_row(const dt_op *op, int i) { return &op->operands[i < op->n_operands ? i : op->n_operands - 1]; }
-
 static dt_status *check_operands(const dt_op *op, dt_value *const *operands, int n_operands) {
     bool right = op->variadic ? n_operands >= op->n_operands : n_operands == op->n_operands;
     if (!right)
         return dt_error(DT_INVALID_ARGUMENT, "%s takes %s%d operand%s, here %s %d", op->name, op->variadic ? "at least " : "", op->n_operands,
                         dt_plural(op->n_operands), n_operands == 1 ? "is" : "are", n_operands);
     for (int i = 0; i < n_operands; i++) {
-        const dt_operand_row *row = operand_row(op, i);
+        const dt_operand_row *row = dt_op_operand(op, i);
         if (!(row->dtypes >> operands[i]->dtype & 1))
             return dt_error(DT_INVALID_ARGUMENT, "%s: %s must be %s, it is %s", op->name, row->name, row->like < 0 ? "integer" : row->type,
                             dt_dtype_name(operands[i]->dtype));
         if (row->like >= 0 && operands[row->like]->dtype != operands[i]->dtype)
-            return dt_error(DT_INVALID_ARGUMENT, "%s: %s is %s and %s is %s", op->name, operand_row(op, row->like)->name,
+            return dt_error(DT_INVALID_ARGUMENT, "%s: %s is %s and %s is %s", op->name, dt_op_operand(op, row->like)->name,
                             dt_dtype_name(operands[row->like]->dtype), row->name, dt_dtype_name(operands[i]->dtype));
     }
     return NULL;

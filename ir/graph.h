@@ -179,7 +179,7 @@ struct dt_module {
 dt_module *dt_module_create(dt_arena *arena, const char *name);
 dt_function *dt_module_add_function(dt_module *module, const char *name, dt_function_role role);
 dt_function *dt_module_find_function(const dt_module *module, const char *name);
-void dt_module_add_variable(dt_module *module, dt_variable variable);            /* its path is its own for good */
+void dt_module_add_variable(dt_module *module, dt_variable variable);            /* whose path nobody may change afterwards */
 dt_variable *dt_module_find_variable(const dt_module *module, const char *path); /* NULL when there is none */
 
 /* ---- values ---- */

@@ -107,9 +107,9 @@ struct dt_op {
     const dt_operand_row *operands; /* [n_operands]; a variadic op has one row that repeats */
     int n_operands;
     bool variadic;
-    const char *result_type; /* "" same dtype as the first operand of that word; or a dtype name; or "to": the attribute of that name */
-    dt_dtype result_dtype;   /* that it names, or DT_N_DTYPES: then that of an operand, or of an attribute; -1: of none */
-    int result_operand, result_attribute;
+    const char *result_type;              /* "" same dtype as the first operand of that word; or a dtype name; or "to": the attribute of that name */
+    dt_dtype result_dtype;                /* that it names; DT_N_DTYPES: that of the operand or the attribute */
+    int result_operand, result_attribute; /* -1: not this one */
     const dt_attribute_row *attributes;
     int n_attributes;
     const char *formula;  /* MAP, RANDOM, SOURCE: scalar expression; REDUCE, WINDOW: combiner word; else "" */
@@ -124,6 +124,9 @@ struct dt_op {
     const char *numpy;         /* NumPy expression over operand and attribute names, `np` in scope */
     const char *doc;
 };
+
+/* That operand i must fit. */
+static inline const dt_operand_row *dt_op_operand(const dt_op *op, int i) { return &op->operands[i < op->n_operands ? i : op->n_operands - 1]; }
 
 extern const size_t dt_n_ops;
 const dt_op *dt_op_at(size_t i);                              /* the i-th row, 0 .. dt_n_ops - 1 */

@@ -17,35 +17,40 @@ static int last_loop(const dt_nest *nest, uint64_t set) {
     return -1;
 }
 
-static void count_walks(const dt_nest *nest, int i, int loop, int *n) {
+/* Of the loads that instruction i needs, how many walk the loop. seen[n_instructions]: those that were looked at. */
+static int count_walks(const dt_nest *nest, int i, int loop, bool *seen) {
+    if (i < 0 || loop < 0 || seen[i]) return 0;
+    seen[i] = true;
     const dt_instruction *x = &nest->instructions[i];
-    if (x->kind == DT_INSTRUCTION_LOAD && loop >= 0 && x->address.coefficients[loop] == 1) ++*n;
-    for (int k = 0; k < dt_instruction_n_uses(x); k++)
-        if (dt_instruction_use(x, k) >= 0) count_walks(nest, dt_instruction_use(x, k), loop, n);
+    int n = x->kind == DT_INSTRUCTION_LOAD && x->address.coefficients[loop] == 1;
+    for (int k = 0; k < dt_instruction_n_uses(x); k++) n += count_walks(nest, dt_instruction_use(x, k), loop, seen);
+    return n;
 }
 
-/* Whether all that instruction i reads along the loop are vectors; notes which these are. */
-static bool reads_vectors(dt_cuda_nest *n, int i, int along) {
+/* Whether all that instruction i reads along the loop are vectors; notes which these are. `seen` as above. */
+static bool reads_vectors(dt_cuda_nest *n, int i, int along, bool *seen) {
     const dt_instruction *x = &n->nest->instructions[i];
-    if (!(n->depends[i] >> along & 1)) return true;
+    if (seen[i] || !(n->depends[i] >> along & 1)) return true;
+    seen[i] = true;
     if (x->kind == DT_INSTRUCTION_LOAD) {
         bool guarded = x->guard >= 0 && ((n->depends[x->guard] | n->depends[x->otherwise]) >> along & 1);
         n->vectors[i] = !guarded && dt_cuda_is_vector(n, &x->address, along, WIDTH);
         return n->vectors[i];
     }
     for (int k = 0; k < dt_instruction_n_uses(x); k++)
-        if (!reads_vectors(n, dt_instruction_use(x, k), along)) return false;
+        if (!reads_vectors(n, dt_instruction_use(x, k), along, seen)) return false;
     return true;
 }
 
 void dt_cuda_shared_tile_prepare(dt_cuda_nest *n, dt_cuda_shared_tile *tile) {
-    int terms = 0, results = 0, last_term = last_loop(n->nest, n->reduced), last_result = last_loop(n->nest, tile->loops);
-    count_walks(n->nest, tile->factor, last_term, &terms);
-    count_walks(n->nest, tile->factor, last_result, &results);
+    dt_arena *arena = n->f->arena;
+    int last_term = last_loop(n->nest, n->reduced), last_result = last_loop(n->nest, tile->loops);
+    int terms = count_walks(n->nest, tile->factor, last_term, DT_NEW_ARRAY(arena, bool, n->nest->n_instructions));
+    int results = count_walks(n->nest, tile->factor, last_result, DT_NEW_ARRAY(arena, bool, n->nest->n_instructions));
     tile->by_terms = terms > results;
     int along = tile->by_terms ? last_term : last_result;
     bool walks = tile->by_terms ? terms > 0 : results > 0;
-    tile->along = walks && reads_vectors(n, tile->factor, along) ? along : -1;
+    tile->along = walks && reads_vectors(n, tile->factor, along, DT_NEW_ARRAY(arena, bool, n->nest->n_instructions)) ? along : -1;
 }
 
 /* Elements, or vectors, of a stage; and how many of them one thread reads at most. */

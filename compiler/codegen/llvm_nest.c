@@ -244,7 +244,7 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
     for (int i = 0; i < n_instructions; i++) n->addresses[i].constant = nest->instructions[i].address.offset;
     for (int s = 0; s < nest->n_stores; s++) n->addresses[n_instructions + s].constant = nest->stores[s].address.offset;
 
-    bool in_blocks = nest->in_blocks || (nest + 1 < group + n_group && nest[1].in_blocks);
+    bool in_blocks = nest->in_blocks || (n_group > 0 && nest + 1 < group + n_group && nest[1].in_blocks);
     n->n_shared = n_group == 0 ? 0 : in_blocks ? 2 : 1;
     find_depends(n);
     dt_nest_mark_needed(nest, n->needed);

@@ -26,6 +26,13 @@ bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel,
     return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
 }
 
+bool dt_kernel_stores_to(const dt_kernel_function *kernel, int buffer) {
+    for (int n = 0; n < kernel->n_nests; n++)
+        for (int s = 0; s < kernel->nests[n].n_stores; s++)
+            if (kernel->buffers[kernel->nests[n].stores[s].address.buffer] == buffer) return true;
+    return false;
+}
+
 static bool uses(const dt_plan *plan, const dt_kernel_function *kernel, int buffer) {
     for (int b = 0; b < kernel->n_buffers; b++)
         if (dt_buffer_root(plan, kernel->buffers[b]) == dt_buffer_root(plan, buffer)) return true;

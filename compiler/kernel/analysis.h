@@ -11,6 +11,8 @@ bool dt_arguments_are_one(const dt_plan *plan, const dt_kernel_function *kernel,
 /* May two arguments of a kernel, of whichever nests, share memory? For plans whose buffers have their offsets. */
 bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel, int a, int b);
 
+bool dt_kernel_stores_to(const dt_kernel_function *kernel, int buffer); /* of the plan */
+
 /* How many of a segment's kernels for replicas have to run until what a collective takes is complete; 0: it is so before them. Once they have run on
  * the last microbatch it may be on its way to others while the rest of them run: none of those uses it. */
 int dt_complete_after(const dt_plan *plan, const dt_segment *segment, const dt_collective *collective);

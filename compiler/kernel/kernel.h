@@ -143,12 +143,13 @@ typedef struct dt_nest {
 typedef struct dt_plan_loop {
     int number; /* in the plan's list */
     int64_t trips;
+    int n_carries;
     int64_t remade;                    /* stacks that it does without, computing again what they would hold */
     const struct dt_plan_loop *around; /* whose body it is in; NULL: no other's */
 } dt_plan_loop;
 
-/* Part of another buffer: one position of an axis, which the part does not have. In iteration t of the loop it is position (first + step * t), modulo
- * `wrap` where that is not 0. Kernels are given its address, so that one kernel serves all iterations. */
+/* Part of another buffer: one position of an axis, which the part does not have, or with `length` so many from `first` on. In iteration t of the loop
+ * it is position (first + step * t), modulo `wrap` where that is not 0. Kernels are given its address, so that one kernel serves all iterations. */
 typedef struct dt_view {
     int of;                 /* the buffer, which may be a view in turn */
     dt_shape shape;         /* that this one is seen with */
@@ -156,6 +157,7 @@ typedef struct dt_view {
     int axis;
     const dt_plan_loop *loop; /* NULL: it is always position `first` */
     int64_t first, step, wrap;
+    int64_t length; /* 0: one position, without the axis */
 } dt_view;
 
 typedef struct dt_buffer {

@@ -116,7 +116,10 @@ void dt_library_print(dt_text *text, const dt_library_call *call) {
         return;
     }
     const dt_library_convolution *c = &call->convolution;
-    dt_text_format(text, " %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 ", %" PRId64 " filters of %" PRId64 " x %" PRId64, c->images,
-                   c->input[0], c->input[1], c->channels, c->filters, c->taps[0], c->taps[1]);
+    dt_text_format(text, " %" PRId64, c->images);
+    for (int64_t i = 0; i < c->n_directions; i++) dt_text_format(text, " x %" PRId64, c->input[i]);
+    dt_text_format(text, " x %" PRId64 ", %" PRId64 " filters of", c->channels, c->filters);
+    for (int64_t i = 0; i < c->n_directions; i++) dt_text_format(text, "%s%" PRId64, i == 0 ? " " : " x ", c->taps[i]);
+    if (c->groups > 1) dt_text_format(text, ", %" PRId64 " groups", c->groups);
     if (call->precision != DT_PRECISION_F32) dt_text_format(text, ", %s", dt_precision_name(call->precision));
 }

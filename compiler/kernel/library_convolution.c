@@ -1,48 +1,55 @@
-/* library_convolution: nests that are convolutions, or gradients of one.
+/* library_convolution: nests that are convolutions in two or three directions, or gradients of one.
  *
- * All three walk the same seven loops, of which four are the result's; how an operand's dimension is read tells which loop is which. A position of x
- * is position of y * stride + tap * dilation - padding: read so where y or the kernel is the result, and solved for the position of y, with the
- * stride as a divisor, where x is. */
+ * All three walk the same loops, those of the result first; how an operand's dimension is read tells which loop is which. A position of x is position
+ * of y * stride + tap * dilation - padding: read so where y or the kernel is the result, and solved for the position of y, with the stride as a
+ * divisor, where x is. Groups are a dimension of all three tensors, before the innermost one. */
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/library.h"
 #include "compiler/kernel/view.h"
 
-enum {
-    RANK = 4,   /* of all three tensors */
-    N_LOOPS = 7 /* images, two positions, channels, filters, two taps */
-};
-
-/* Which loop of a class goes through what, and which operand the moving one is read against. */
+/* Which loop of a class goes through what, and which operand the moving one is read against. Of positions and taps it is the first direction's, after
+ * which those of the others come. */
 typedef struct roles {
     dt_library_class class;
-    int image, positions[2], taps[2], channel, filter; /* `positions` of what is read against the taps' */
+    int n_directions, n_loops, rank; /* rank: of all three tensors */
+    int image, position, tap;        /* `position` of what is read against the taps' */
+    int channel, group, filter;      /* group: -1 where there are none */
 } roles;
 
-static const roles known[] = {
-    {DT_LIBRARY_CONVOLUTION, 0, {1, 2}, {4, 5}, 6, 3},
-    {DT_LIBRARY_INPUT_GRADIENT, 0, {1, 2}, {4, 5}, 3, 6},
-    {DT_LIBRARY_KERNEL_GRADIENT, 4, {5, 6}, {0, 1}, 2, 3},
-};
+/* Of the loops of `rank` results, and those that are reduced: one for each direction and another one. False: there are no such convolutions. */
+static bool find_roles(dt_library_class class, const dt_loops *loops, roles *r) {
+    int rank = loops->n_outer, n = loops->n_loops - rank - 1;
+    bool grouped = rank == n + 3;
+    if (n < DT_LIBRARY_LEAST_DIRECTIONS || n > DT_LIBRARY_MOST_DIRECTIONS || (rank != n + 2 && !grouped)) return false;
+    *r = (roles){.class = class, .n_directions = n, .n_loops = loops->n_loops, .rank = rank, .group = grouped ? n + 1 : -1};
+    bool of_kernel = class == DT_LIBRARY_KERNEL_GRADIENT, of_x = class == DT_LIBRARY_INPUT_GRADIENT;
+    r->image = of_kernel ? rank : 0;
+    r->position = r->image + 1;
+    r->tap = of_kernel ? 0 : rank;
+    r->channel = of_kernel ? n : of_x ? rank - 1 : rank + n;
+    r->filter = of_x ? rank + n : rank - 1;
+    return true;
+}
 
 /* The index is loop l and nothing else. */
-static bool is_loop(const dt_index *index, int l) {
+static bool is_loop(const roles *r, const dt_index *index, int l) {
     if (index->offset != 0 || index->divisor != 1 || index->indirect >= 0) return false;
-    for (int i = 0; i < N_LOOPS; i++)
+    for (int i = 0; i < r->n_loops; i++)
         if (index->coefficients[i] != (i == l)) return false;
     return true;
 }
 
 /* The index moves with loops position and tap alone. */
-static bool is_window(const dt_index *index, int position, int tap) {
-    for (int i = 0; i < N_LOOPS; i++)
+static bool is_window(const roles *r, const dt_index *index, int position, int tap) {
+    for (int i = 0; i < r->n_loops; i++)
         if ((index->coefficients[i] != 0) != (i == position || i == tap)) return false;
     return index->indirect < 0;
 }
 
-/* Along height (0) or width (1): what the window's index says of stride, dilation and padding. */
+/* Along direction i: what the window's index says of stride, dilation and padding. */
 static bool read_window(const roles *r, const dt_index *index, int i, dt_library_convolution *c) {
-    if (!is_window(index, r->positions[i], r->taps[i])) return false;
-    int64_t by_position = index->coefficients[r->positions[i]], by_tap = index->coefficients[r->taps[i]];
+    if (!is_window(r, index, r->position + i, r->tap + i)) return false;
+    int64_t by_position = index->coefficients[r->position + i], by_tap = index->coefficients[r->tap + i];
     bool solved = r->class == DT_LIBRARY_INPUT_GRADIENT;
     c->stride[i] = solved ? index->divisor : by_position;
     c->dilation[i] = solved ? -by_tap : by_tap;
@@ -66,25 +73,28 @@ static bool find_padding_after(dt_library_convolution *c, int i) {
 static bool read_roles(const roles *r, const dt_loops *loops, dt_library_convolution *c) {
     const dt_index *moving = loops->operands[0].dims, *other = loops->operands[1].dims;
     bool solved = r->class == DT_LIBRARY_INPUT_GRADIENT, of_kernel = r->class == DT_LIBRARY_KERNEL_GRADIENT;
-    if (!is_loop(&moving[0], r->image) || !is_loop(&moving[3], solved ? r->filter : r->channel)) return false;
-    for (int i = 0; i < 2; i++) {
+    int n = r->n_directions, last = r->rank - 1, first = of_kernel ? 1 : 0; /* of the other's directions */
+    if (!is_loop(r, &moving[0], r->image) || !is_loop(r, &moving[last], solved ? r->filter : r->channel)) return false;
+    for (int i = 0; i < n; i++) {
         if (!read_window(r, &moving[1 + i], i, c)) return false;
-        if (!is_loop(&other[of_kernel ? 1 + i : i], of_kernel ? r->positions[i] : r->taps[i])) return false;
+        if (!is_loop(r, &other[first + i], (of_kernel ? r->position : r->tap) + i)) return false;
     }
-    if (of_kernel) return is_loop(&other[0], r->image) && is_loop(&other[3], r->filter);
-    return is_loop(&other[2], r->channel) && is_loop(&other[3], r->filter);
+    if (r->group >= 0 && (!is_loop(r, &moving[r->group], r->group) || !is_loop(r, &other[r->group], r->group))) return false;
+    return is_loop(r, &other[of_kernel ? 0 : n], of_kernel ? r->image : r->channel) && is_loop(r, &other[last], r->filter);
 }
 
 static void read_sizes(const roles *r, const dt_plan *plan, const dt_value *root, const dt_loops *loops, dt_library_convolution *c) {
     bool solved = r->class == DT_LIBRARY_INPUT_GRADIENT;
+    c->n_directions = r->n_directions;
     c->images = dt_trip_count(plan, loops->extents[r->image]);
-    c->channels = loops->extents[r->channel];
-    c->filters = loops->extents[r->filter];
-    for (int i = 0; i < 2; i++) {
-        int64_t positions = loops->extents[r->positions[i]], read = root->operands[0]->shape.dims[1 + i];
+    c->groups = r->group < 0 ? 1 : loops->extents[r->group];
+    c->channels = loops->extents[r->channel] * c->groups;
+    c->filters = loops->extents[r->filter] * c->groups;
+    for (int i = 0; i < r->n_directions; i++) {
+        int64_t positions = loops->extents[r->position + i], read = root->operands[0]->shape.dims[1 + i];
         c->input[i] = solved ? positions : read;
         c->output[i] = solved ? read : positions;
-        c->taps[i] = loops->extents[r->taps[i]];
+        c->taps[i] = loops->extents[r->tap + i];
     }
 }
 
@@ -120,31 +130,33 @@ static bool find_arguments(const roles *r, const dt_plan *plan, const dt_kernel_
 static bool find_clears(const dt_plan *plan, const dt_kernel_function *kernel, dt_library_call *call) {
     const dt_library_convolution *c = &call->convolution;
     if (call->class != DT_LIBRARY_KERNEL_GRADIENT) return true;
-    return dt_library_add_clear(plan, kernel, (int)c->x, c->input[0] * c->input[1] * c->channels, call) &&
-           dt_library_add_clear(plan, kernel, (int)c->y, c->output[0] * c->output[1] * c->filters, call);
+    return dt_library_add_clear(plan, kernel, (int)c->x, dt_library_positions(c, c->input) * c->channels, call) &&
+           dt_library_add_clear(plan, kernel, (int)c->y, dt_library_positions(c, c->output) * c->filters, call);
 }
 
 bool dt_nest_library_convolution(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call) {
     enum {
-        LEAST_CHANNELS = 8 /* of x and of y */
+        LEAST_CHANNELS = 8 /* of x and of y, in each group */
     };
     if (dt_nest_has_views(plan, kernel, nest) || !is_plain(nest)) return false;
     const dt_value *root = nest->cluster->roots.items[0];
     const dt_loops *loops = dt_lowering_loops(plan->lowering, root);
-    if (loops->combiner != DT_COMBINE_SUM || loops->result != NULL || loops->n_loops != N_LOOPS || loops->n_outer != RANK || root->dtype != DT_F32)
-        return false;
+    if (loops->combiner != DT_COMBINE_SUM || loops->result != NULL || root->dtype != DT_F32) return false;
     int factors[2];
     dt_precision precision;
     if (!dt_formula_is_product(loops->body, factors, &precision) || factors[0] != 0 || factors[1] != 1) return false;
-    if (root->operands[0]->shape.rank != RANK || root->operands[1]->shape.rank != RANK || loops->operands[0].outside.i != 0) return false;
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
-        const roles *r = &known[k];
+    if (loops->operands[0].outside.i != 0) return false;
+    for (int class = DT_LIBRARY_CONVOLUTION; class <= DT_LIBRARY_KERNEL_GRADIENT; class ++) {
+        roles r;
         dt_library_convolution *c = &call->convolution;
-        *call = (dt_library_call){.class = r->class, .n_launches = 1, .precision = precision};
-        if (!read_roles(r, loops, c) || loops->extents[r->image] != DT_BATCH) continue;
-        read_sizes(r, plan, root, loops, c);
-        if (c->channels < LEAST_CHANNELS || c->filters < LEAST_CHANNELS) return false;
-        return find_padding_after(c, 0) && find_padding_after(c, 1) && find_arguments(r, plan, kernel, nest, c) && find_clears(plan, kernel, call);
+        *call = (dt_library_call){.class = (dt_library_class) class, .n_launches = 1, .precision = precision};
+        if (!find_roles(call->class, loops, &r) || root->operands[0]->shape.rank != r.rank || root->operands[1]->shape.rank != r.rank) return false;
+        if (loops->extents[r.image] != DT_BATCH || !read_roles(&r, loops, c)) continue;
+        read_sizes(&r, plan, root, loops, c);
+        if (loops->extents[r.channel] < LEAST_CHANNELS || loops->extents[r.filter] < LEAST_CHANNELS) return false;
+        for (int i = 0; i < r.n_directions; i++)
+            if (!find_padding_after(c, i)) return false;
+        return find_arguments(&r, plan, kernel, nest, c) && find_clears(plan, kernel, call);
     }
     return false;
 }

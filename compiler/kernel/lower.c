@@ -149,7 +149,7 @@ static dt_affine *reshaped(dt_context *c, dt_shape from, const dt_affine *at, dt
     dt_arena *arena = c->nest.arena;
     dt_affine *result = DT_NEW_ARRAY(arena, dt_affine, to.rank);
     int i = 0, j = 0;
-    if (dt_shape_elements_per_row(from) == 0) { /* no element is asked for, so that any place will do */
+    if (dt_shape_elements_per_row(from) == 0) { /* no element is asked for, so that any index will do */
         for (; j < to.rank; j++) result[j] = dt_affine_constant(arena, c->nest.n_loops, 0);
         return result;
     }

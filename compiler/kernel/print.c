@@ -183,10 +183,11 @@ static void print_kernel(dt_text *text, const dt_plan *plan, const dt_kernel_fun
         dt_text_format(text, "    gathers %s where shared out\n", plan->buffers[kernel->gathers[g].buffer].name);
 }
 
-/* "at 27 - t of axis 1 of %0, loop 0": in iteration t it is that part. */
+/* "at 27 - t of axis 1 of %0, loop 0": in iteration t it is that part; "at 1 to 28 of …": it is all of these. */
 static void print_view(dt_text *text, const dt_plan *plan, const dt_view *view) {
     dt_text_append(text, " at ");
-    if (view->first != 0 || view->step <= 0) dt_text_format(text, "%" PRId64 "%s", view->first, view->step > 0 ? " + " : "");
+    if (view->length > 0) dt_text_format(text, "%" PRId64 " to %" PRId64, view->first, view->first + view->length - 1);
+    if (view->length == 0 && (view->first != 0 || view->step <= 0)) dt_text_format(text, "%" PRId64 "%s", view->first, view->step > 0 ? " + " : "");
     if (view->step != 0) dt_text_append(text, view->step > 0 ? "t" : " - t");
     if (view->wrap != 0) dt_text_format(text, " modulo %" PRId64, view->wrap);
     dt_text_format(text, " of axis %d of %s", view->axis, plan->buffers[view->of].name);

@@ -40,35 +40,28 @@ static void print_collective(dt_text *text, const dt_plan *plan, const dt_segmen
     dt_text_append(text, "\n");
 }
 
-static bool stores_to(const dt_kernel_function *kernel, int buffer) {
-    for (int n = 0; n < kernel->n_nests; n++)
-        for (int s = 0; s < kernel->nests[n].n_stores; s++)
-            if (kernel->buffers[kernel->nests[n].stores[s].address.buffer] == buffer) return true;
-    return false;
-}
-
 static bool loop_stores_to(const dt_plan *plan, const dt_plan_loop *loop, int buffer) {
     for (int k = 0; k < plan->n_kernels; k++)
-        if (dt_loop_is_within(plan->kernels[k].loop, loop) && stores_to(&plan->kernels[k], buffer)) return true;
+        if (dt_loop_is_within(plan->kernels[k].loop, loop) && dt_kernel_stores_to(&plan->kernels[k], buffer)) return true;
     return false;
 }
 
-/* "loop 0: 28 times 2 kernels, carries 2, stacks 7 in 2,809,856 bytes": what goes on to the next iteration, and what is kept of each, for gradients
- * as a rule; ", computes 2 again": stacks that another loop would have had to keep for it. */
+/* "loop 0: 28 times 2 kernels, carries 2, stacks 7 in 2,826,240 bytes": what goes on to the next iteration, and what is kept of each, for gradients
+ * as a rule; a carry whose iterations are kept, and what it becomes, are one stack. ", computes 2 again": stacks that another loop would have had to
+ * keep for it. */
 static void print_loop(dt_text *text, const dt_plan *plan, const dt_plan_loop *loop) {
-    int n_kernels = 0, n_carries = 0, n_stacks = 0;
+    int n_kernels = 0, n_stacks = 0;
     int64_t bytes = 0;
     char number[32];
     for (int k = 0; k < plan->n_kernels; k++) n_kernels += plan->kernels[k].loop == loop;
     for (int b = 0; b < plan->n_buffers; b++) {
         const dt_view *view = plan->buffers[b].view;
-        if (view == NULL || view->loop != loop || !loop_stores_to(plan, loop, b)) continue;
-        n_carries += view->wrap > 0;
-        n_stacks += view->wrap == 0;
-        if (view->wrap == 0 && plan->buffers[view->of].view == NULL) bytes += plan->buffers[b].bytes; /* of its root */
+        if (view == NULL || view->loop != loop || view->wrap > 0 || !loop_stores_to(plan, loop, b)) continue;
+        n_stacks++;
+        if (plan->buffers[view->of].view == NULL) bytes += plan->buffers[b].bytes; /* of its root */
     }
     dt_text_format(text, " loop %d: %lld times %d kernel%s, carries %d, stacks %d", loop->number, (long long)loop->trips, n_kernels,
-                   dt_plural(n_kernels), n_carries, n_stacks);
+                   dt_plural(n_kernels), loop->n_carries, n_stacks);
     if (bytes > 0) dt_text_format(text, " in %s bytes", dt_text_with_commas(bytes, number));
     if (loop->remade > 0) dt_text_format(text, ", computes %lld again", (long long)loop->remade);
     dt_text_append(text, "\n");

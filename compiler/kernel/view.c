@@ -5,19 +5,23 @@
 
 #include <assert.h>
 
+/* The dimension of the shape that the buffer is seen with which is dimension d of the view. */
+static int seen_dim(const dt_view *view, int d) { return view->length > 0 || d < view->axis ? d : d + 1; }
+
 int dt_plan_add_view(dt_arena *arena, dt_plan *plan, const char *name, dt_view view) {
     dt_buffer buffer = plan->buffers[view.of];
-    int rank = view.shape.rank;
-    int64_t *dims = DT_NEW_ARRAY(arena, int64_t, rank), *strides = DT_NEW_ARRAY(arena, int64_t, rank);
+    int rank = view.shape.rank - (view.length == 0);
+    int64_t *dims = DT_NEW_ARRAY(arena, int64_t, rank), *strides = DT_NEW_ARRAY(arena, int64_t, view.shape.rank);
     assert(buffer.view == NULL || dt_shape_equal(view.shape, buffer.shape));
-    for (int d = 0; d < rank - 1; d++) dims[d] = view.shape.dims[d < view.axis ? d : d + 1];
+    for (int d = 0; d < rank; d++) dims[d] = view.shape.dims[seen_dim(&view, d)];
+    if (view.length > 0) dims[view.axis] = view.length;
     if (buffer.view != NULL)
         dt_buffer_strides(plan, view.of, strides);
     else
         dt_shape_strides(view.shape, plan->microbatch_rows, strides);
     view.strides = strides;
     buffer.name = name;
-    buffer.shape = (dt_shape){rank - 1, dims};
+    buffer.shape = (dt_shape){rank, dims};
     buffer.view = dt_arena_copy(arena, &view, sizeof view);
     return dt_plan_add_buffer(arena, plan, buffer);
 }
@@ -32,7 +36,7 @@ void dt_buffer_strides(const dt_plan *plan, int buffer, int64_t *strides) {
     if (view == NULL)
         dt_shape_strides(plan->buffers[buffer].shape, plan->microbatch_rows, strides);
     else
-        for (int d = 0; d < view->shape.rank - 1; d++) strides[d] = view->strides[d < view->axis ? d : d + 1];
+        for (int d = 0; d < plan->buffers[buffer].shape.rank; d++) strides[d] = view->strides[seen_dim(view, d)];
 }
 
 int64_t dt_buffer_span(const dt_plan *plan, int buffer) {
@@ -43,7 +47,7 @@ int64_t dt_buffer_span(const dt_plan *plan, int buffer) {
     for (int d = 0; d < shape.rank; d++) {
         int64_t extent = dt_dim_is_symbol(shape.dims[d]) ? rows : shape.dims[d];
         if (extent == 0) return 0;
-        n += (extent - 1) * view->strides[d < view->axis ? d : d + 1];
+        n += (extent - 1) * view->strides[seen_dim(view, d)];
     }
     return n;
 }
@@ -76,6 +80,7 @@ bool dt_buffer_moves(const dt_plan *plan, int buffer) {
 bool dt_views_are_apart(const dt_plan *plan, int a, int b) {
     const dt_view *x = plan->buffers[a].view, *y = plan->buffers[b].view;
     if (x == NULL || y == NULL || x->of != y->of || x->axis != y->axis || x->loop != y->loop) return false;
+    if (x->length > 0 || y->length > 0) return false;
     return x->step == y->step && x->wrap == y->wrap && x->first != y->first; /* and both below wrap */
 }
 

@@ -8,8 +8,8 @@
  *     stack(x)                                scanned(gradient), the other way round
  *     accumulate(x)                           its gradient, in each iteration
  *
- * What the gradients read of the body forwards is kept: stacked there and scanned backwards. What is scanned there already, constants and moves of
- * what is kept are made again. All of it is ops of the same table, so a gradient of this is taken in the same way. */
+ * What the gradients read of the body forwards is kept: stacked there and scanned backwards. What is scanned there already, what is the same in all
+ * iterations and moves of what is kept are made again. All of it is ops of the same table, so a gradient of this is taken in the same way. */
 #include "compiler/passes/autodiff.h"
 #include "ir/body.h"
 
@@ -23,6 +23,7 @@ typedef struct reversal {
     dt_value **carries; /* [n] backwards, by the carry forwards */
     dt_value *first;    /* what the backward body began with before values that are kept were put in */
     dt_value **kept;    /* [n_kept] by id: a value of the forward body as the backward body has it */
+    bool *invariant;    /* [n_kept] by id: of the forward body, and the same in all iterations */
     int n_kept;
 } reversal;
 
@@ -160,20 +161,21 @@ static bool is_move(const dt_value *value) { return value->op->class == DT_CLASS
 /* Whether the backward body has it without a stack more. */
 static bool is_there(const reversal *r, const dt_value *value) {
     if (value == r->loop || forward_body(r, value) != r->loop || r->kept[value->id] != NULL) return true;
-    return is_constant(value) || dt_value_is(value, "scanned") || (is_move(value) && is_there(r, value->operands[0]));
+    return r->invariant[value->id] || dt_value_is(value, "scanned") || (is_move(value) && is_there(r, value->operands[0]));
 }
 
 /* Made again, of what is kept: it costs no memory. A part is kept itself, rather than all that it is part of for its sake. */
 static bool is_remade(const reversal *r, const dt_value *value) {
-    if (!is_move(value)) return is_constant(value);
+    if (r->invariant[value->id]) return true;
+    if (!is_move(value)) return false;
     bool is_part = dt_shape_elements_per_row(value->shape) < dt_shape_elements_per_row(value->operands[0]->shape);
     return !is_part || is_there(r, value->operands[0]);
 }
 
 static dt_status *remake(reversal *r, dt_builder *builder, const dt_value *value, dt_value **result) {
-    dt_value *operand = value->n_operands > 0 ? value->operands[0] : NULL;
-    if (operand != NULL) DT_TRY(keep(r, operand, &operand));
-    return dt_build(builder, value->op, &operand, value->n_operands, value->attributes, result);
+    dt_value **operands = DT_NEW_ARRAY(r->walk->arena, dt_value *, value->n_operands);
+    for (int k = 0; k < value->n_operands; k++) DT_TRY(keep(r, value->operands[k], &operands[k]));
+    return dt_build(builder, value->op, operands, value->n_operands, value->attributes, result);
 }
 
 /* The iteration's number, counted from the other end. */
@@ -183,14 +185,28 @@ static dt_status *count_down(const reversal *r, dt_builder *builder, dt_value **
     return dt_build_binary(builder, result, "subtract", last, r->back);
 }
 
+/* Whether the program has a stack of the value, or of what it becomes if it is a carry, that runs from the end on. A second one that lies the same
+ * way takes no memory of its own: it is the same, or part of the same history (fuse_loops.c). */
+static bool is_stacked_backwards(const reversal *r, const dt_value *value) {
+    const dt_value *stacked = value;
+    for (const dt_value *advance = value->next; dt_value_is(value, "carry") && advance != r->end; advance = advance->next)
+        if (dt_value_is(advance, "advance") && advance->operands[0] == value) stacked = advance->operands[1];
+    for (const dt_value *stack = r->end->next; stack != NULL; stack = stack->next) {
+        if (!dt_value_is(stack, "stack") || stack->operands[0] != stacked || stack->operands[1] != r->loop) continue;
+        if (dt_value_int(stack, "axis") == dt_stack_axis(value->shape)) return dt_value_bool(stack, "reverse");
+    }
+    return false;
+}
+
 /* A value of the forward body, stacked right after the loop. That is a value of the body around, which has to keep it in turn. */
 static dt_status *stack_and_scan(reversal *r, dt_builder *builder, dt_value *value, dt_value **result) {
     dt_builder behind = {.function = r->walk->function, .before = r->end->next, .locations = value->locations, .n_locations = value->n_locations};
     int axis = dt_stack_axis(value->shape);
+    bool backwards = is_stacked_backwards(r, value);
     dt_value *all;
-    DT_TRY(build_stack(r, &behind, value, r->loop, axis, "false", &all));
+    DT_TRY(build_stack(r, &behind, value, r->loop, axis, backwards ? "true" : "false", &all));
     all->scratch = r->walk->bodies[r->loop->id];
-    return build_scanned(builder, all, axis, "true", result);
+    return build_scanned(builder, all, axis, backwards ? "false" : "true", result);
 }
 
 static dt_status *keep(reversal *r, dt_value *value, dt_value **result) {
@@ -212,10 +228,27 @@ static dt_status *keep(reversal *r, dt_value *value, dt_value **result) {
     return NULL;
 }
 
+static bool is_same_in_all(const reversal *r, const dt_value *value) {
+    if (value->op->class == DT_CLASS_LOOP || (value->n_operands == 0 && !is_constant(value))) return false;
+    for (int k = 0; k < value->n_operands; k++) {
+        const dt_value *operand = value->operands[k];
+        if (operand == r->loop || (forward_body(r, operand) == r->loop && !r->invariant[operand->id])) return false;
+    }
+    return true;
+}
+
+/* What is made of values from outside alone, such as weights in less precision. Both loops make it, and hoist takes it out of both. */
+static void find_invariants(reversal *r) {
+    r->invariant = DT_NEW_ARRAY(r->walk->arena, bool, r->n_kept);
+    for (const dt_value *value = r->loop->next; value != r->end; value = value->next)
+        r->invariant[value->id] = forward_body(r, value) == r->loop && is_same_in_all(r, value);
+}
+
 static dt_status *keep_all(reversal *r) {
     r->first = r->back->next;
     r->n_kept = r->walk->function->next_id;
     r->kept = DT_NEW_ARRAY(r->walk->arena, dt_value *, r->n_kept);
+    find_invariants(r);
     for (dt_value *value = r->first; value != r->back_end; value = value->next)
         for (int k = 0; k < value->n_operands; k++) DT_TRY(keep(r, value->operands[k], &value->operands[k]));
     return NULL;

@@ -20,6 +20,7 @@ typedef struct dt_placement {
     bool stored;          /* is in memory */
     int operations;       /* scalar operations of computing an element of its operands */
     int cost;             /* the same, with all that is computed along */
+    int derived;          /* 1: it can be computed elsewhere from what its group stores anyway; -1: it cannot; 0: nobody has asked */
     DT_LIST(const dt_value *) users;
 } dt_placement;
 
@@ -41,6 +42,7 @@ typedef struct dt_fusion_group {
     bool replicated, elementwise;
     dt_row_kind rows;
     bool alone; /* a sum of products that needs many rows at a time: not in a row loop */
+    bool late;  /* in no kernel before it has to be: what it stores to is large, and takes no memory until then */
     int kernel;
 } dt_fusion_group;
 
@@ -88,6 +90,8 @@ bool dt_fusion_is_replicated(const dt_fusion *fusion, const dt_value *value);
 /* Stores `value` to a buffer besides its own, where the walk is: in the nest that computes it, if that is there, or else in one that copies it.
  * Returns the group. */
 int dt_fusion_store(dt_fusion *fusion, const dt_value *value, int buffer, bool replicated);
+/* The same, where a nest that copies it runs as late as it can. */
+int dt_fusion_store_late(dt_fusion *fusion, const dt_value *value, int buffer, bool replicated);
 /* Memory in which the elements of `value` lie in order, or as its own shape says where that is a view; *producer: the last group that writes it. */
 int dt_fusion_memory(dt_fusion *fusion, const dt_value *value, int *producer);
 
@@ -103,6 +107,8 @@ int dt_fusion_buffer(dt_fusion *fusion, const dt_value *value); /* of a stored v
 /* Whether an operand is read where the loops stand: dimension d at loop d, of the same extent. */
 bool dt_access_is_in_place(const dt_loops *loops, const dt_access *access, dt_shape shape);
 
+/* Whether the target has libraries, and they are to be asked. */
+bool dt_fusion_has_library(const dt_fusion *fusion);
 /* Whether a group is a sum of products that a library is to compute if it can. */
 bool dt_fusion_wants_library(const dt_fusion *fusion, const dt_fusion_group *group);
 /* Whether its sum is in memory then, because what follows it is more than a library can do. */

@@ -13,6 +13,7 @@ enum {
     cheap = 4,          /* at most so many operations are cheaper to repeat than their result is to store and load */
     function_cost = 16, /* of exp and its like, in operations */
     guard_cost = 2,     /* of asking whether an element lies outside of what is read */
+    most_cost = 1 << 20 /* costs above it are not told apart */
 };
 
 bool dt_fusion_is_replicated(const dt_fusion *f, const dt_value *value) {
@@ -111,6 +112,7 @@ static int cost_of(dt_fusion *f, const dt_value *value) {
     for (int k = 0; k < value->n_operands; k++) {
         const dt_placement *operand = dt_placement_of(f, dt_placement_of(f, value->operands[k])->base);
         if (!operand->stored && operand->group < 0) cost += operand->cost;
+        if (cost > most_cost) cost = most_cost;
     }
     return cost;
 }
@@ -185,7 +187,7 @@ static void place_root(dt_fusion *f, const dt_value *root, const dt_loops *loops
 static int elementwise_group(dt_fusion *f, const dt_value *value, int producer, bool replicated) {
     for (int g = (int)f->groups.n - 1; g > producer && dt_fusion_is_on(f); g--) {
         const dt_fusion_group *group = &f->groups.items[g];
-        if (group->elementwise && group->producer == producer && group->loop == f->loop && group->replicated == replicated &&
+        if (group->elementwise && !group->late && group->producer == producer && group->loop == f->loop && group->replicated == replicated &&
             dt_shape_equal(group->cluster.space, value->shape))
             return g;
     }
@@ -342,6 +344,16 @@ int dt_fusion_store(dt_fusion *f, const dt_value *value, int buffer, bool replic
     return group;
 }
 
+int dt_fusion_store_late(dt_fusion *f, const dt_value *value, int buffer, bool replicated) {
+    const dt_placement *placement = dt_placement_of(f, value);
+    if (placement->group >= 0) return dt_fusion_store(f, value, buffer, replicated);
+    dt_fusion_group own = {
+        .cluster = {.space = value->shape}, .producer = placement->producer, .replicated = replicated, .elementwise = true, .late = true};
+    int group = new_group(f, own);
+    add_output(f, group, value, buffer);
+    return group;
+}
+
 static void place_write(dt_fusion *f, const dt_value *write) {
     const dt_value *value = write->operands[0];
     int buffer = buffer_of_variable(f, write);
@@ -379,15 +391,18 @@ static bool computed_in(dt_fusion *f, const dt_value *user, int group) {
 }
 
 /* Whether `value`, of a group, can be computed elsewhere from what the group stores anyway. */
-static bool is_derived(dt_fusion *f, const dt_value *value, int group) {
-    bool quick = dt_placement_of(f, value)->cost <= cheap || f->recompute[value->id];
-    if (!quick || is_root(dt_lowering_loops(f->lowering, value))) return false;
-    for (int k = 0; k < value->n_operands; k++) {
+static bool is_derived(dt_fusion *f, const dt_value *value) {
+    dt_placement *placement = dt_placement_of(f, value);
+    if (placement->derived != 0) return placement->derived > 0;
+    bool quick = placement->cost <= cheap || f->recompute[value->id];
+    bool derived = quick && !is_root(dt_lowering_loops(f->lowering, value));
+    for (int k = 0; k < value->n_operands && derived; k++) {
         const dt_value *base = dt_placement_of(f, value->operands[k])->base;
         const dt_placement *operand = dt_placement_of(f, base);
-        if (operand->group == group && !operand->stored && !is_derived(f, base, group)) return false;
+        derived = operand->group != placement->group || operand->stored || is_derived(f, base);
     }
-    return true;
+    placement->derived = derived ? 1 : -1;
+    return derived;
 }
 
 /* Values of groups that others need are stored, but for those that are quickly made again of stored ones. Operands are decided before users. */
@@ -397,7 +412,7 @@ static void store_what_is_needed(dt_fusion *f, const dt_value *value) {
     bool needed = placement->required || f->keep[value->id];
     for (size_t u = 0; u < placement->users.n && !needed; u++)
         needed = !is_store(placement->users.items[u]) && !computed_in(f, placement->users.items[u], placement->group);
-    if (!needed || (!placement->required && !f->keep[value->id] && is_derived(f, value, placement->group))) return;
+    if (!needed || (!placement->required && !f->keep[value->id] && is_derived(f, value))) return;
     placement->stored = true;
     if (!is_root(dt_lowering_loops(f->lowering, value))) dt_list_push(f->arena, &f->groups.items[placement->group].cluster.members, value);
 }

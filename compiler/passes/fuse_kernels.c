@@ -329,6 +329,7 @@ static int find_kernel(dt_fusion *f, const dt_needs *needs, int g) {
         const dt_fusion_group *other = &f->groups.items[needs[g].groups.items[i].group];
         if (other->collective == NULL && other->kernel > earliest) earliest = other->kernel;
     }
+    if (group->late && earliest < (int)f->kernels.n - 1) earliest = (int)f->kernels.n - 1;
     int beside = kernel_of_sum(f, group, earliest);
     if (beside >= 0) return beside;
     for (int attempt = 0; attempt < 2 && dt_fusion_is_on(f); attempt++)

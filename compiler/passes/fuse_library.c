@@ -16,9 +16,13 @@ static bool is_window(const dt_loops *loops, const dt_access *access, int rank) 
     return false;
 }
 
+bool dt_fusion_has_library(const dt_fusion *f) {
+    return f->plan->batched && dt_switch_is_on(f->compilation->off, DT_SWITCH_LIBRARY) && dt_fusion_is_on(f);
+}
+
 /* Of what is in a loop's body libraries compute products alone: a convolution's tensors are whole, and not views. */
 bool dt_fusion_wants_library(const dt_fusion *f, const dt_fusion_group *group) {
-    if (!f->plan->batched || !dt_switch_is_on(f->compilation->off, DT_SWITCH_LIBRARY) || !dt_fusion_is_on(f)) return false;
+    if (!dt_fusion_has_library(f)) return false;
     if (group->collective != NULL || group->cluster.roots.n != 1) return false;
     const dt_value *root = group->cluster.roots.items[0];
     const dt_loops *loops = dt_lowering_loops(f->lowering, root);

@@ -172,12 +172,19 @@ static dt_status *hoist_product(hoist *h, dt_value *product) {
     return NULL;
 }
 
-/* Constants and broadcasts are made where they are used, and cost nothing there. */
+/* Constants and broadcasts are made where they are used, and cost nothing there; a constant of what is invariant goes with it. */
 static bool is_invariant(const hoist *h, const dt_value *value) {
     if (value->n_operands == 0 || value->op->class == DT_CLASS_LOOP || dt_value_is(value, "broadcast")) return false;
     for (int k = 0; k < value->n_operands; k++)
-        if (is_within(h, value->operands[k])) return false;
+        if (is_within(h, value->operands[k]) && !dt_value_is(value->operands[k], "constant")) return false;
     return true;
+}
+
+static void move_out(hoist *h, dt_value *value) {
+    for (int k = 0; k < value->n_operands; k++)
+        if (is_within(h, value->operands[k])) move_out(h, value->operands[k]);
+    dt_value_move(value, h->loop);
+    h->bodies[value->id] = h->bodies[h->loop->id];
 }
 
 static dt_status *hoist_before(hoist *h) {
@@ -185,8 +192,7 @@ static dt_status *hoist_before(hoist *h) {
         next = value->next;
         if (value->id >= h->n || h->bodies[value->id] != h->loop) continue;
         if (is_invariant(h, value)) {
-            dt_value_move(value, h->loop);
-            h->bodies[value->id] = h->bodies[h->loop->id];
+            move_out(h, value);
         } else if (is_product(value) && can_be_whole(h, value) && varies(h, value)) {
             DT_TRY(hoist_product(h, value));
         }
@@ -271,8 +277,25 @@ static dt_attribute list_of_whole(const hoist *h, dims list, int axis, int with)
     return (dt_attribute){.i = n, .ints = whole};
 }
 
+/* What is summed, before it is widened: gradients of less precision are added up in more. A sum over all iterations at once is rounded once, as that
+ * of any other product is. */
+static dt_value *find_summed(const hoist *h, const dt_value *accumulate) {
+    dt_value *x = accumulate->operands[0];
+    bool widened = is_of_body(h, x) && dt_value_is(x, "convert") && dt_dtype_is_float(x->dtype) && dt_dtype_is_float(x->operands[0]->dtype) &&
+                   dt_dtype_bytes(x->dtype) > dt_dtype_bytes(x->operands[0]->dtype);
+    return widened ? x->operands[0] : x;
+}
+
+/* The sum of all iterations takes the place of one that the loop adds up. */
+static dt_status *replace_sum(dt_builder *builder, dt_value *accumulate, dt_value *sum) {
+    if (sum->dtype != accumulate->dtype) DT_TRY(dt_build_convert(builder, &sum, sum, accumulate->dtype));
+    dt_value_replace(accumulate, sum);
+    dt_value_remove(accumulate);
+    return NULL;
+}
+
 static dt_status *sum_product(const hoist *h, dt_value *accumulate) {
-    dt_value *product = accumulate->operands[0], *wholes[2], *result;
+    dt_value *product = find_summed(h, accumulate), *wholes[2], *result;
     dt_attribute batches[2], contracts[2];
     bool reverse = false;
     for (int k = 0; k < 2; k++) reverse |= is_scanned(product->operands[k]) && dt_value_bool(product->operands[k], "reverse");
@@ -287,14 +310,12 @@ static dt_status *sum_product(const hoist *h, dt_value *accumulate) {
     dt_builder builder = builder_at(h, product, accumulate);
     dt_attribute attributes[] = {batches[0], batches[1], contracts[0], contracts[1], {.s = dt_value_string(product, "precision")}};
     DT_TRY(dt_build(&builder, dt_op_find("dot_general"), wholes, 2, attributes, &result));
-    dt_value_replace(accumulate, result);
-    dt_value_remove(accumulate);
-    return NULL;
+    return replace_sum(&builder, accumulate, result);
 }
 
 /* Of a value that is stacked anyway. */
 static dt_status *sum_stacked(const hoist *h, dt_value *accumulate) {
-    dt_value *sum = accumulate->operands[0], *result;
+    dt_value *sum = find_summed(h, accumulate), *result;
     if (!is_of_body(h, sum) || !dt_value_is(sum, "reduce_sum") || dt_value_bool(sum, "keep")) return NULL;
     dt_value *x = sum->operands[0], *stack = find_stack(h, x, false);
     if (stack == NULL) stack = find_stack(h, x, true);
@@ -304,9 +325,7 @@ static dt_status *sum_stacked(const hoist *h, dt_value *accumulate) {
     dt_attribute all = list_of_whole(h, axes, dt_stack_axis(x->shape), dt_stack_axis(x->shape) > 0);
     dt_builder builder = builder_at(h, sum, accumulate);
     DT_TRY(dt_build_reduce(&builder, &result, "reduce_sum", stack, all.ints, (int)all.i, false));
-    dt_value_replace(accumulate, result);
-    dt_value_remove(accumulate);
-    return NULL;
+    return replace_sum(&builder, accumulate, result);
 }
 
 static bool is_sum(const hoist *h, const dt_value *value) { return dt_value_is(value, "accumulate") && value->operands[1] == h->loop; }
@@ -314,7 +333,7 @@ static bool is_sum(const hoist *h, const dt_value *value) { return dt_value_is(v
 static dt_status *hoist_after(const hoist *h) {
     for (dt_value *value = h->end->next, *next; value != NULL; value = next) {
         next = value->next;
-        if (is_sum(h, value) && is_summed_product(h, value->operands[0])) DT_TRY(sum_product(h, value));
+        if (is_sum(h, value) && is_summed_product(h, find_summed(h, value))) DT_TRY(sum_product(h, value));
     }
     for (dt_value *value = h->end->next, *next; value != NULL; value = next) {
         next = value->next;

@@ -2,10 +2,9 @@
  *
  * Time goes by nests, in the order in which kernels run. Nests that share a row loop run again and again: what lives from one row to the next lives
  * through all of them, and so it is with nests that share a loop over blocks, and with those that one call of a library stands for: it does all of
- * them at once. Of some buffers only the row at
- * hand is ever needed, since every use is in that one row loop, at its row: they are cut down to one row and live from their first nest to their
- * last. What a loop over tensors uses and is used outside of its body as well, or goes from one iteration to the next, lives through all of the
- * loop. */
+ * them at once. Of some buffers only the row at hand is ever needed, since every use is in that one row loop, at its row: they are cut down to one
+ * row and live from their first nest to their last. What a loop over tensors uses and is used outside of its body as well, or goes from one iteration
+ * to the next, lives through all of the loop. */
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/view.h"
 #include "compiler/passes/plan_memory.h"

@@ -17,11 +17,19 @@ typedef struct copy {
     dt_value *made;
 } copy;
 
+/* Whether a value can be made again, as was found for that question. */
+typedef struct answer {
+    int question;
+    bool can;
+} answer;
+
 typedef struct rematerialize {
     dt_arena *arena;
     dt_function *function;
     int n;             /* ids below this one are of values that were there before the pass */
     dt_value **bodies; /* [n] */
+    answer *answers;   /* [n] of can_remake */
+    int question;      /* which one it is asked now, from 1 */
     DT_LIST(copy) copies;
 } rematerialize;
 
@@ -72,12 +80,15 @@ static bool is_invariant(const rematerialize *r, const dt_value *value, const re
 }
 
 static bool can_remake(const rematerialize *r, const dt_value *value, const reading *at) {
-    if (value->id >= r->n || r->bodies[value->id] != at->from || !is_quick(r, value)) return false;
-    for (int k = 0; k < value->n_operands; k++) {
+    if (value->id >= r->n) return false;
+    answer *known = &r->answers[value->id];
+    if (known->question == r->question) return known->can;
+    *known = (answer){r->question, r->bodies[value->id] == at->from && is_quick(r, value)};
+    for (int k = 0; k < value->n_operands && known->can; k++) {
         const dt_value *operand = value->operands[k];
-        if (!is_invariant(r, operand, at) && find_scanned(r, operand, at) == NULL && !can_remake(r, operand, at)) return false;
+        known->can = is_invariant(r, operand, at) || find_scanned(r, operand, at) != NULL || can_remake(r, operand, at);
     }
-    return true;
+    return known->can;
 }
 
 static dt_value *find_copy(const rematerialize *r, const dt_value *value, const reading *at) {
@@ -119,15 +130,16 @@ typedef struct reader {
 typedef DT_LIST(reader) reader_list;
 
 /* Whether `value`, which reads the stack, is a reader for which what is stacked can be made again. */
-static bool can_do_without(const rematerialize *r, dt_value *value, const dt_value *stack, reader *found) {
+static bool can_do_without(rematerialize *r, dt_value *value, const dt_value *stack, reader *found) {
     if (!dt_value_is(value, "scanned") || dt_value_int(value, "axis") != dt_value_int(stack, "axis")) return false;
     dt_value *by = r->bodies[value->id];
     *found = (reader){value, {stack->operands[1], by, dt_value_bool(value, "reverse") != dt_value_bool(stack, "reverse")}};
+    r->question++;
     return r->bodies[by->id] == r->bodies[stack->id] && can_remake(r, stack->operands[0], &found->at);
 }
 
 /* All that read the stack; none where one of them needs it. */
-static reader_list find_readers(const rematerialize *r, const dt_value *stack) {
+static reader_list find_readers(rematerialize *r, const dt_value *stack) {
     reader_list readers = {0};
     reader found;
     for (size_t i = 0; i < r->function->results.n; i++)
@@ -184,6 +196,7 @@ dt_status *dt_pass_rematerialize(dt_compilation *compilation) {
         if (!dt_function_has_loops(function)) continue;
         rematerialize r = {.arena = compilation->arena, .function = function, .n = function->next_id};
         r.bodies = DT_NEW_ARRAY(r.arena, dt_value *, r.n);
+        r.answers = DT_NEW_ARRAY(r.arena, answer, r.n);
         dt_function_find_bodies(function, r.bodies);
         for (const dt_value *value = function->first; value != NULL; value = value->next)
             if (value->id < r.n && dt_value_is_loop(value)) DT_TRY(remake_of_loop(&r, value));

@@ -27,18 +27,26 @@ typedef struct finding {
     dt_arena *arena;
     dt_table_use use;
     dt_value *read;
+    bool *uniform;     /* [next_id] dt_rows_find_uniform */
+    bool *numbered;    /* [next_id] uniform values whose numbers are among use.numbers */
     dt_value **bodies; /* [next_id] of loops */
     dt_value *other;   /* what uses the table, its gradient or a slot in another way; NULL so far */
     bool more;         /* a value was found to go row by row */
 } finding;
 
-bool dt_rows_is_uniform(const dt_value *value) {
+static bool is_uniform(const bool *uniform, const dt_value *value) {
     if (dt_value_is(value, "constant")) return true;
     if (dt_value_is(value, "broadcast")) return value->operands[0]->shape.rank == 0;
     if (value->op->class != DT_CLASS_MAP || value->n_operands == 0) return false;
     for (int k = 0; k < value->n_operands; k++)
-        if (!dt_rows_is_uniform(value->operands[k])) return false;
+        if (!uniform[value->operands[k]->id]) return false;
     return true;
+}
+
+bool *dt_rows_find_uniform(dt_arena *arena, const dt_function *function) {
+    bool *uniform = DT_NEW_ARRAY(arena, bool, function->next_id);
+    for (const dt_value *value = function->first; value != NULL; value = value->next) uniform[value->id] = is_uniform(uniform, value);
+    return uniform;
 }
 
 static bool names(const dt_value *value, const char *variable) {
@@ -62,6 +70,8 @@ static bool is_only(dt_value **known, dt_value *value) {
 
 /* The numbers that uniform values repeat. */
 static void add_numbers(finding *f, dt_value *value) {
+    if (f->numbered[value->id]) return;
+    f->numbered[value->id] = true;
     for (int k = 0; k < value->n_operands && !dt_value_is(value, "broadcast"); k++) add_numbers(f, value->operands[k]);
     if (!dt_value_is(value, "broadcast") || dt_value_is(value->operands[0], "constant")) return;
     for (size_t i = 0; i < f->use.numbers.n; i++)
@@ -72,7 +82,7 @@ static void add_numbers(finding *f, dt_value *value) {
 /* The value, and what it is computed of, goes row by row; or it is in the way. */
 static void claim(finding *f, dt_value *value) {
     if (f->use.by_row[value->id]) return;
-    if (dt_rows_is_uniform(value)) {
+    if (f->uniform[value->id]) {
         add_numbers(f, value);
         return;
     }
@@ -128,16 +138,22 @@ static bool is_of_rows(const dt_value *value) {
     return value->distribution.kind == DT_SPLIT && value->distribution.axis == 0 && value->shape.dims[0] == DT_BATCH;
 }
 
-/* Whether what says which rows can be known before the step: without its tables, what crosses replicas, and what it writes. */
-static bool is_known_before(const finding *f, const dt_value *value) {
+static bool is_known_before(const finding *f, const bool *known, const dt_value *value) {
     if (value->op->class == DT_CLASS_COLLECTIVE || value->op->class == DT_CLASS_LOOP || f->use.by_row[value->id]) return false;
     if (f->bodies[value->id] != NULL || dt_shape_count(value->shape, DT_GATHERED) > 0) return false;
     if (value->op->class == DT_CLASS_STATE)
         for (const dt_value *other = f->use.function->first; other != NULL; other = other->next)
             if (dt_value_writes(other) && names(other, dt_value_string(value, "variable"))) return false;
     for (int k = 0; k < value->n_operands; k++)
-        if (!is_known_before(f, value->operands[k])) return false;
+        if (!known[value->operands[k]->id]) return false;
     return true;
+}
+
+/* Whether what says which rows can be known before the step: without its tables, what crosses replicas, and what it writes. */
+static bool index_is_known_before(const finding *f, const dt_value *index) {
+    bool *known = DT_NEW_ARRAY(f->arena, bool, f->use.function->next_id);
+    for (const dt_value *value = f->use.function->first; value != index; value = value->next) known[value->id] = is_known_before(f, known, value);
+    return is_known_before(f, known, index);
 }
 
 /* A slot that is written and never read, or one that is no slot of the table. */
@@ -158,10 +174,11 @@ static dt_value *obstacle(const finding *f) {
     for (size_t s = 0; s < use->slots.n; s++)
         if (!dt_rows_can_begin(module, dt_value_string(use->slots.items[s], "variable"))) return use->slots.items[s];
     if (f->other != NULL) return f->other;
-    if (unknown_write(f) != NULL) return unknown_write(f);
+    dt_value *write = unknown_write(f);
+    if (write != NULL) return write;
     if (use->gather == NULL) return f->read;
     dt_value *index = use->gather->operands[1];
-    if (!is_of_rows(use->gather) || !is_of_rows(index) || f->bodies[use->gather->id] != NULL || !is_known_before(f, index)) return use->gather;
+    if (!is_of_rows(use->gather) || !is_of_rows(index) || f->bodies[use->gather->id] != NULL || !index_is_known_before(f, index)) return use->gather;
     if (use->write == NULL) return use->slots.n > 0 ? use->slots.items[0] : NULL;
     if (use->scatter == NULL || use->crossing == NULL) return use->write;
     return use->scatter->operands[1] == index && is_of_rows(use->scatter->operands[0]) ? NULL : use->scatter;
@@ -172,6 +189,8 @@ static dt_table_use find_use(dt_arena *arena, dt_function *function, const dt_va
     dt_function_renumber(function);
     finding f = {.arena = arena, .use = {.function = function, .table = table}};
     f.use.by_row = DT_NEW_ARRAY(arena, bool, function->next_id);
+    f.uniform = dt_rows_find_uniform(arena, function);
+    f.numbered = DT_NEW_ARRAY(arena, bool, function->next_id);
     f.bodies = DT_NEW_ARRAY(arena, dt_value *, function->next_id);
     dt_function_find_bodies(function, f.bodies);
     for (dt_value *value = function->first; value != NULL; value = value->next)

@@ -19,8 +19,8 @@ typedef struct dt_table_use {
     DT_LIST(dt_value *) numbers;     /* without dimensions, that the update reads besides */
 } dt_table_use;
 
-/* A constant, a number that is the same everywhere, or computed of such. */
-bool dt_rows_is_uniform(const dt_value *value);
+/* Values that are a constant, a number that is the same everywhere, or computed of such. [next_id] */
+bool *dt_rows_find_uniform(dt_arena *arena, const dt_function *function);
 
 /* The row forms of a step for all tables of which it takes rows: uses [n], n > 0, of one function. */
 dt_status *dt_rows_make_forms(dt_module *module, const dt_table_use *uses, int n);

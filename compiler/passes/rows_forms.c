@@ -213,30 +213,33 @@ static dt_value *initial_value(const dt_module *module, const char *variable) {
     return NULL;
 }
 
-/* An element depends on its own number alone: where it is drawn, or made of what is drawn. */
-static bool goes_by_row(const dt_value *value) {
-    if (dt_rows_is_uniform(value) || value->op->class == DT_CLASS_RANDOM) return true;
+static bool goes_by_row(const bool *by_row, const bool *uniform, const dt_value *value) {
+    if (uniform[value->id] || value->op->class == DT_CLASS_RANDOM) return true;
     if (value->op->class != DT_CLASS_MAP) return false;
     for (int k = 0; k < value->n_operands; k++)
-        if (!goes_by_row(value->operands[k])) return false;
+        if (!by_row[value->operands[k]->id]) return false;
     return true;
 }
 
+/* An element has to depend on its own number alone: where it is drawn, or made of what is drawn. */
 bool dt_rows_can_begin(const dt_module *module, const char *variable) {
-    const dt_value *value = initial_value(module, variable);
-    return value != NULL && goes_by_row(value);
-}
-
-static void add_row_variable(dt_module *module, const char *path) {
-    for (size_t i = 0; i < module->row_variables.n; i++)
-        if (strcmp(module->row_variables.items[i].path, path) == 0) return;
-    dt_list_push(module->arena, &module->row_variables, ((dt_row_variable){.path = path}));
+    const dt_value *initial = initial_value(module, variable);
+    if (initial == NULL) return false;
+    const bool *uniform = dt_rows_find_uniform(module->arena, initial->function);
+    bool *by_row = DT_NEW_ARRAY(module->arena, bool, initial->function->next_id);
+    for (const dt_value *value = initial->function->first; value != initial; value = value->next)
+        by_row[value->id] = goes_by_row(by_row, uniform, value);
+    return goes_by_row(by_row, uniform, initial);
 }
 
 static bool is_row_variable(const dt_module *module, const char *path) {
     for (size_t i = 0; i < module->row_variables.n; i++)
         if (strcmp(module->row_variables.items[i].path, path) == 0) return true;
     return false;
+}
+
+static void add_row_variable(dt_module *module, const char *path) {
+    if (!is_row_variable(module, path)) dt_list_push(module->arena, &module->row_variables, ((dt_row_variable){.path = path}));
 }
 
 /* Of all variables but those of rows. */

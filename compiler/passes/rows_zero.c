@@ -22,6 +22,9 @@ static const element unknown = {.kind = UNKNOWN};
 
 static bool is_zero(element x, bool negative) { return x.kind == KNOWN && x.number == 0 && (signbit(x.number) != 0) == negative; }
 
+/* Whether times it a number that is finite and not negative stays one. */
+static bool shrinks(element x) { return x.kind == KNOWN && x.number >= 0 && x.number <= 1; }
+
 /* By the row's own loops, of operands that are known. */
 static dt_status *compute(dt_arena *arena, const dt_value *value, const element *operands, element *result) {
     dt_tensor *tensors = DT_NEW_ARRAY(arena, dt_tensor, value->n_operands), computed;
@@ -45,7 +48,8 @@ static element of_two(const dt_value *value, element x, element y) {
     if (dt_value_is(value, "add") && y.kind == BEFORE && is_zero(x, true)) return y;
     if (dt_value_is(value, "multiply") && x.kind == KNOWN && x.number == 0 && y.kind == NUMBER) return x;
     if (dt_value_is(value, "multiply") && y.kind == KNOWN && y.number == 0 && x.kind == NUMBER) return y;
-    if (dt_value_is(value, "multiply") && x.kind == NUMBER && y.kind == KNOWN && y.number >= 0 && isfinite(y.number) && y.number <= 1) return x;
+    if (dt_value_is(value, "multiply") && x.kind == NUMBER && shrinks(y)) return x;
+    if (dt_value_is(value, "multiply") && y.kind == NUMBER && shrinks(x)) return y;
     return unknown;
 }
 

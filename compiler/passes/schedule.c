@@ -13,38 +13,41 @@
 
 /* ---- plain nests ---- */
 
-static bool depends_on(const dt_nest *nest, int instruction, int loop) {
-    const dt_instruction *x = &nest->instructions[instruction];
-    if (x->kind == DT_INSTRUCTION_LOOP && x->index == loop) return true;
-    if (x->kind == DT_INSTRUCTION_LOAD && x->address.coefficients[loop] != 0) return true;
-    for (int k = 0; k < x->n_operands; k++)
-        if (depends_on(nest, x->operands[k], loop)) return true;
-    return false;
+/* Of each instruction the loops that it, or what it is computed of, walks: a bit each. [n_instructions] */
+static const uint64_t *find_walks(dt_arena *arena, const dt_nest *nest) {
+    uint64_t *walks = DT_NEW_ARRAY(arena, uint64_t, nest->n_instructions);
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        if (x->kind == DT_INSTRUCTION_LOOP) walks[i] = (uint64_t)1 << x->index;
+        for (int l = 0; l < nest->n_loops && x->kind == DT_INSTRUCTION_LOAD; l++) walks[i] |= (uint64_t)(x->address.coefficients[l] != 0) << l;
+        for (int k = 0; k < x->n_operands; k++) walks[i] |= walks[x->operands[k]];
+    }
+    return walks;
 }
 
 /* Checks are counted one by one, so no loop that one depends on is vectorised. */
-static bool has_check_on(const dt_nest *nest, int loop) {
+static bool has_check_on(const dt_nest *nest, const uint64_t *walks, int loop) {
     for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK && depends_on(nest, i, loop)) return true;
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK && (walks[i] >> loop & 1)) return true;
     return false;
 }
 
 /* Whether a load is repeated in each iteration of the reduced loops; in a nest without, all are. */
-static bool is_innermost(const dt_nest *nest, int load) {
+static bool is_innermost(const dt_nest *nest, const uint64_t *walks, int load) {
     bool innermost = nest->n_reductions == 0;
-    for (int l = 0; l < nest->n_loops && !innermost; l++) innermost = nest->loops[l].reduced && depends_on(nest, load, l);
+    for (int l = 0; l < nest->n_loops && !innermost; l++) innermost = nest->loops[l].reduced && (walks[load] >> l & 1);
     return innermost;
 }
 
 /* Loads that are contiguous along a loop, less those that jump; -1: the loop cannot be vectorised. */
-static int vector_worth(const dt_nest *nest, int loop) {
+static int vector_worth(const dt_nest *nest, const uint64_t *walks, int loop) {
     bool reduced = nest->loops[loop].reduced;
     int worth = 1;
-    if ((nest->in_rows && loop == 0) || has_check_on(nest, loop)) return -1;
+    if ((nest->in_rows && loop == 0) || has_check_on(nest, walks, loop)) return -1;
     for (int s = 0; s < nest->n_stores; s++)
         if (!reduced && nest->stores[s].address.coefficients[loop] != 1) return -1;
     for (int i = 0; i < nest->n_instructions; i++) {
-        if (nest->instructions[i].kind != DT_INSTRUCTION_LOAD || !is_innermost(nest, i)) continue;
+        if (nest->instructions[i].kind != DT_INSTRUCTION_LOAD || !is_innermost(nest, walks, i)) continue;
         int64_t coefficient = nest->instructions[i].address.coefficients[loop];
         if (coefficient == 1)
             worth += 2;
@@ -55,14 +58,15 @@ static int vector_worth(const dt_nest *nest, int loop) {
 }
 
 /* The innermost loop that walks memory best; a reduced one only where no outer one will do. */
-static int vector_loop_of(const dt_nest *nest) {
+static int vector_loop_of(dt_arena *arena, const dt_nest *nest) {
     enum {
         shortest = 4
     };
+    const uint64_t *walks = find_walks(arena, nest);
     int best = -1, most = 0;
     for (int l = nest->n_loops - 1; l >= 0; l--) {
         bool shorter = !dt_dim_is_symbol(nest->loops[l].extent) && nest->loops[l].extent < shortest;
-        int worth = vector_worth(nest, l);
+        int worth = vector_worth(nest, walks, l);
         if (shorter || worth < 0) continue;
         if (!nest->loops[l].reduced) worth += 1;
         if (worth > most) best = l, most = worth;
@@ -522,7 +526,8 @@ static int64_t bytes_of_row(const dt_packing *packing) {
 }
 
 /* In how many blocks a row is laid out and read; 0: as a whole. What is laid out then stays in the second cache until it is read, but the row comes
- * from memory in strips. That pays where the row, too, and its result stay there from one block to the next, and nothing else is read of the row. */
+ * from memory a part at a time. That pays where the row, too, and its result stay there from one block to the next, and nothing else is read of the
+ * row. */
 static int64_t choose_blocks(const dt_product *p, const bool *laid_out, const bool *by_row) {
     enum {
         CACHE_BYTES = 1 << 20,
@@ -630,7 +635,7 @@ static void schedule_kernel(const dt_compilation *compilation, dt_plan *plan, dt
     for (int n = 0; n < kernel->n_nests; n++) {
         dt_nest *nest = &kernel->nests[n];
         join_loops(arena, nest);
-        nest->vector_loop = nest->algorithm != DT_ALGORITHM_LOOPS ? nest->tiling.vector_loop : vectors ? vector_loop_of(nest) : -1;
+        nest->vector_loop = nest->algorithm != DT_ALGORITHM_LOOPS ? nest->tiling.vector_loop : vectors ? vector_loop_of(arena, nest) : -1;
     }
 }
 

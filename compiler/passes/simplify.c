@@ -150,13 +150,28 @@ static bool is_spread_scalar(const simplify *s, const dt_value *value) {
     return value->n_operands == 1 && value->operands[0]->shape.rank == 0 && loops_of_copy(s, value) != NULL;
 }
 
+/* Elementwise values that can be made in another shape, and what stands for them there: each is looked at, and made, once. */
+typedef struct reshaped {
+    const dt_value *value;
+    dt_value *made; /* NULL: not yet */
+} reshaped;
+typedef DT_LIST(reshaped) reshaped_list;
+
+static reshaped *find_reshaped(const reshaped_list *known, const dt_value *value) {
+    for (size_t i = 0; i < known->n; i++)
+        if (known->items[i].value == value) return &known->items[i];
+    return NULL;
+}
+
 /* Could `value` be made in another shape of the same elements without moving anything? */
-static bool can_reshape_freely(const simplify *s, const dt_value *value, dt_shape shape) {
+static bool can_reshape_freely(const simplify *s, const dt_value *value, dt_shape shape, reshaped_list *known) {
     if (is_constant(value) || is_random(value) || is_spread_scalar(s, value)) return true;
     if (is_alias(value)) return dt_shape_equal(value->operands[0]->shape, shape);
     if (value->op->class != DT_CLASS_MAP) return false;
+    if (find_reshaped(known, value) != NULL) return true;
     for (int k = 0; k < value->n_operands; k++)
-        if (!can_reshape_freely(s, value->operands[k], shape)) return false;
+        if (!can_reshape_freely(s, value->operands[k], shape, known)) return false;
+    dt_list_push(s->arena, known, ((reshaped){value, NULL}));
     return true;
 }
 
@@ -185,7 +200,7 @@ static dt_status *reshape_random(simplify *s, dt_value *value, dt_shape shape, d
     return NULL;
 }
 
-static dt_status *reshape_freely(simplify *s, dt_builder *builder, dt_value *value, dt_shape shape, dt_value **result) {
+static dt_status *reshape_freely(simplify *s, dt_builder *builder, dt_value *value, dt_shape shape, const reshaped_list *known, dt_value **result) {
     if (is_alias(value)) {
         *result = value->operands[0];
         return NULL;
@@ -193,10 +208,15 @@ static dt_status *reshape_freely(simplify *s, dt_builder *builder, dt_value *val
     if (is_constant(value)) return dt_build_constant_like(builder, result, value, shape);
     if (is_spread_scalar(s, value)) return dt_build_broadcast(builder, result, value->operands[0], shape, NULL);
     if (is_random(value)) return reshape_random(s, value, shape, result);
-    dt_attribute *attributes = dt_arena_copy(s->arena, value->attributes, (size_t)value->op->n_attributes * sizeof *attributes);
-    dt_value **operands = DT_NEW_ARRAY(s->arena, dt_value *, value->n_operands);
-    for (int k = 0; k < value->n_operands; k++) DT_TRY(reshape_freely(s, builder, value->operands[k], shape, &operands[k]));
-    return dt_build(builder, value->op, operands, value->n_operands, attributes, result);
+    reshaped *own = find_reshaped(known, value);
+    if (own->made == NULL) {
+        dt_attribute *attributes = dt_arena_copy(s->arena, value->attributes, (size_t)value->op->n_attributes * sizeof *attributes);
+        dt_value **operands = DT_NEW_ARRAY(s->arena, dt_value *, value->n_operands);
+        for (int k = 0; k < value->n_operands; k++) DT_TRY(reshape_freely(s, builder, value->operands[k], shape, known, &operands[k]));
+        DT_TRY(dt_build(builder, value->op, operands, value->n_operands, attributes, &own->made));
+    }
+    *result = own->made;
+    return NULL;
 }
 
 static dt_status *sink_reshapes(simplify *s, dt_value *value, dt_value **replacement) {
@@ -204,10 +224,11 @@ static dt_status *sink_reshapes(simplify *s, dt_value *value, dt_value **replace
     const dt_value *moved = NULL;
     for (int k = 0; k < value->n_operands && moved == NULL; k++)
         if (is_alias(value->operands[k])) moved = value->operands[k]->operands[0];
-    if (moved == NULL || !same_rows(moved->shape, value->shape) || !can_reshape_freely(s, value, moved->shape)) return NULL;
+    reshaped_list known = {0};
+    if (moved == NULL || !same_rows(moved->shape, value->shape) || !can_reshape_freely(s, value, moved->shape, &known)) return NULL;
     dt_builder builder = builder_at(s, value);
     dt_value *in_shape;
-    DT_TRY(reshape_freely(s, &builder, value, moved->shape, &in_shape));
+    DT_TRY(reshape_freely(s, &builder, value, moved->shape, &known, &in_shape));
     return dt_build_text(&builder, replacement, "reshape", &in_shape, 1, "shape=[%s]", shape_text(s, value->shape));
 }
 

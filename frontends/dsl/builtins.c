@@ -131,8 +131,8 @@ static dt_object builtin_is_list(dt_elaborator *e, const dt_object *a) {
     return dt_object_bool(a[0].kind == DT_OBJECT_LIST);
 }
 
-/* error(text): how library text refuses its arguments. */
-/* What the library's function would go on with is of no use to anybody; one of the program may have more mistakes. */
+/* error(text): how library text refuses its arguments. A function of the library ends there; one of the program goes on, for it may have more
+ * mistakes. */
 static dt_object builtin_error(dt_elaborator *e, const dt_object *a) {
     if (e->frame->file->is_library) e->frame->returned = true, e->frame->result = dt_poison();
     return dt_elaborator_fail(e, "%s", a[0].kind == DT_OBJECT_STRING ? a[0].text : "error(text) takes a string");

@@ -394,8 +394,27 @@ static void list_file_names(dt_elaborator *e, const dt_file *file, name_list *na
     for (size_t i = 0; i < file->syntax->declarations.n; i++) dt_list_push(e->arena, names, file->syntax->declarations.items[i]->name);
 }
 
+/* What to write for a name of Keras's, PyTorch's or NumPy's; NULL: it is none. */
+static const char *find_foreign(const char *name) {
+    static const struct {
+        const char *theirs, *ours;
+    } names[] = {
+#define FOREIGN(theirs, ours) {#theirs, ours},
+#include "frontends/dsl/foreign_names.def"
+#undef FOREIGN
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].theirs, name) == 0) return names[i].ours;
+    return NULL;
+}
+
 void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *name) {
     name_list names = {0};
+    const char *ours = find_foreign(name);
+    if (ours != NULL) {
+        dt_diagnostic_help(diagnostic, "here that is %s", ours);
+        return;
+    }
     for (const dt_binding *b = e->frame->scope; b != NULL; b = b->outer)
         if (!b->unknown) dt_list_push(e->arena, &names, b->name);
     const dt_file *file = e->frame->file;

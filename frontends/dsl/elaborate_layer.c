@@ -257,13 +257,13 @@ void dt_write_statement(dt_elaborator *e, const dt_statement *s) {
     }
     int variable = (int)binding->object.i;
     const dt_update *update = e->frame->update;
-    bool is_state = e->module->variables.items[variable].kind == DT_VARIABLE_STATE;
-    if (e->module->variables.items[variable].kind == DT_VARIABLE_PARAMETER && e->frame->update == NULL) {
+    dt_variable_kind kind = e->module->variables.items[variable].kind;
+    if (kind == DT_VARIABLE_PARAMETER && update == NULL) {
         dt_diagnostic *error = dt_elaborator_error(e, target->span, "%s is a parameter: only an optimizer's update writes it", target->name);
         dt_diagnostic_help(error, "declare it as state if the model itself changes it");
         return;
     }
-    if (is_state && !e->training) {
+    if (kind == DT_VARIABLE_STATE && !e->training) {
         dt_diagnostic *error = dt_elaborator_error(e, target->span, "%s is written in a step that does not train", target->name);
         dt_diagnostic_help(error, "put it under: if training { %s := … }", target->name);
         return;

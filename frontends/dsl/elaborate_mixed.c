@@ -56,7 +56,7 @@ bool dt_mix(dt_elaborator *e, const dt_op *op, dt_value **operands, int n) {
     for (int i = 0; i < n; i++) {
         if (operands[i] == NULL) continue;
         bool wide = operands[i]->dtype == DT_F32, narrow = operands[i]->dtype == e->between_layers;
-        const char *own = op->operands[i < op->n_operands ? i : op->n_operands - 1].type;
+        const char *own = dt_op_operand(op, i)->type;
         if ((!wide && !narrow) || (word != NULL && strcmp(word, own) != 0)) continue;
         word = own;
         has_narrow |= narrow;
@@ -68,7 +68,7 @@ bool dt_mix(dt_elaborator *e, const dt_op *op, dt_value **operands, int n) {
     dt_dtype to = has_strong ? DT_F32 : e->between_layers;
     for (int i = 0; i < n; i++) {
         bool meets = operands[i] != NULL && (operands[i]->dtype == DT_F32 || operands[i]->dtype == e->between_layers);
-        if (!meets || strcmp(word, op->operands[i < op->n_operands ? i : op->n_operands - 1].type) != 0) continue;
+        if (!meets || strcmp(word, dt_op_operand(op, i)->type) != 0) continue;
         dt_object converted = dt_emit_convert(e, operands[i], to);
         if (dt_is_poison(converted)) return false;
         operands[i] = converted.value;

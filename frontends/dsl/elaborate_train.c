@@ -265,13 +265,7 @@ dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_
     }
     dt_object scalar = dt_objective(e, loss, weight, normalize, over);
     if (e->between_layers == DT_F16) return dt_scaled_update(e, scalar, optimizer, over);
-    dt_object gradients = dt_gradients(e, scalar, over);
-    if (gradients.kind == DT_OBJECT_TREE && gradients.tree->n == 0) {
-        if (dt_is_tainted(e)) return dt_poison();
-        dt_diagnostic_help(dt_elaborator_error(e, e->at, "the loss depends on no parameter"), "compute it from what the model gives");
-        return dt_poison();
-    }
-    return dt_is_poison(gradients) ? gradients : dt_apply(e, optimizer, gradients, dt_object_none());
+    return dt_apply(e, optimizer, dt_gradients(e, scalar, over), dt_object_none());
 }
 
 /* ---- optimizers ---- */
@@ -355,6 +349,11 @@ dt_object dt_apply(dt_elaborator *e, dt_object object, dt_object tree, dt_object
         return dt_poison();
     }
     if (tree.kind != DT_OBJECT_TREE) return dt_elaborator_fail(e, "apply takes a tree of gradients, this is %s", dt_object_describe(e->arena, tree));
+    if (tree.tree->n == 0) {
+        if (dt_is_tainted(e)) return dt_poison();
+        dt_diagnostic_help(dt_elaborator_error(e, e->at, "the loss depends on no parameter"), "compute it from what the model gives");
+        return dt_poison();
+    }
     dt_optimizer *optimizer = object.optimizer;
     if (!add_count(e, optimizer)) return dt_poison();
     dt_object count = dt_variable_read(e, optimizer->count);

@@ -514,7 +514,7 @@ bool dt_resolve_axes(dt_elaborator *e, dt_object axis, dt_object axes, dt_shape 
 bool dt_reduces_batch(dt_shape shape, const int64_t *axes, int n);
 /* Each ends with a row without name. */
 extern const dt_builtin dt_builtins_general[], dt_builtins_tensor[], dt_builtins_einsum[], dt_builtins_training[];
-const dt_builtin *dt_builtin_at(size_t i);                                                                         /* NULL behind the last one */
+const dt_builtin *dt_builtin_at(size_t i);                                                                         /* NULL after the last one */
 dt_object dt_number_function(dt_elaborator *e, const dt_op *op, const dt_object *operands, size_t n, bool *known); /* exp(2.0), … at compile time */
 dt_object dt_reduce_items(dt_elaborator *e, const char *name, dt_object list); /* sum, product, max, min of a list of numbers */
 

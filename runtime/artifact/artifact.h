@@ -59,6 +59,11 @@ typedef struct dt_artifact_variable {
     int row_init;          /* function: initial values of B rows, the first of which is row_offset of the launch. Where there is none, -1 */
 } dt_artifact_variable;
 
+/* Bytes of a variable. */
+typedef struct dt_byte_range {
+    int64_t first, n_bytes;
+} dt_byte_range;
+
 /* A loop over tensors: the kernels of its body run `trips` times for each microbatch. */
 typedef struct dt_artifact_loop {
     int64_t trips;
@@ -290,6 +295,10 @@ dt_status *dt_artifact_suggest(dt_status *status, const dt_artifact *artifact, c
 
 /* Whether `loop` is `around`, or in its body; -1 is around all. */
 bool dt_artifact_loop_is_within(const dt_artifact_function *function, int loop, int around);
+/* The loop next to `around` that a kernel is in; `around`: none. */
+int dt_artifact_next_loop(const dt_artifact_function *function, int kernel, int around);
+/* How many of kernels[0 … n), in the body of `around`, are one kernel or one loop. */
+int dt_artifact_n_together(const dt_artifact_function *function, const int *kernels, int n, int around);
 /* How often a kernel in `loop` runs for a microbatch; once in none, -1. */
 int64_t dt_artifact_runs(const dt_artifact_function *function, int loop);
 /* How often all its kernels together do. */

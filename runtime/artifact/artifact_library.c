@@ -116,30 +116,42 @@ static dt_status *read_product(const library_reader *in, const dt_json *object, 
 }
 
 static dt_status *check_places(const dt_json *object, const dt_library_convolution *c) {
-    for (int i = 0; i < 2; i++) {
+    if (c->channels % c->groups != 0 || c->filters % c->groups != 0) return dt_json_wrong(object, "groups of other sizes");
+    for (int64_t i = 0; i < c->n_directions; i++) {
         int64_t room = c->input[i] + c->padding[i] + c->padding_after[i] - c->dilation[i] * (c->taps[i] - 1) - 1;
         if (room < 0 || room / c->stride[i] + 1 != c->output[i]) return dt_json_wrong(object, "sizes of no convolution");
     }
     return NULL;
 }
 
+static double product_of(const int64_t *sizes, int64_t n) {
+    double product = 1;
+    for (int64_t i = 0; i < n; i++) product *= (double)sizes[i];
+    return product;
+}
+
 static dt_status *read_convolution(const library_reader *in, const dt_json *object, dt_library_class class, dt_library_convolution *c) {
     int64_t sizes[3], arguments[3];
+    int n;
     DT_TRY(read_list(object, "sizes", 1, MOST_SIZE, sizes, 3, NULL));
-    DT_TRY(read_list(object, "input", 1, MOST_SIZE, c->input, 2, NULL));
-    DT_TRY(read_list(object, "taps", 1, MOST_SIZE, c->taps, 2, NULL));
-    DT_TRY(read_list(object, "output", 1, MOST_SIZE, c->output, 2, NULL));
-    DT_TRY(read_list(object, "stride", 1, MOST_SIZE, c->stride, 2, NULL));
-    DT_TRY(read_list(object, "dilation", 1, MOST_SIZE, c->dilation, 2, NULL));
-    DT_TRY(read_list(object, "padding", 0, MOST_SIZE, c->padding, 2, NULL));
-    DT_TRY(read_list(object, "padding_after", 0, MOST_SIZE, c->padding_after, 2, NULL));
+    c->groups = 1;
+    if (dt_json_has(object, "groups")) DT_TRY(dt_json_integer(object, "groups", 1, MOST_SIZE, &c->groups));
+    DT_TRY(read_list(object, "input", 1, MOST_SIZE, c->input, DT_LIBRARY_MOST_DIRECTIONS, &n));
+    if (n < DT_LIBRARY_LEAST_DIRECTIONS) return dt_json_wrong(object, "a convolution in %d directions", n);
+    c->n_directions = n;
+    DT_TRY(read_list(object, "taps", 1, MOST_SIZE, c->taps, n, NULL));
+    DT_TRY(read_list(object, "output", 1, MOST_SIZE, c->output, n, NULL));
+    DT_TRY(read_list(object, "stride", 1, MOST_SIZE, c->stride, n, NULL));
+    DT_TRY(read_list(object, "dilation", 1, MOST_SIZE, c->dilation, n, NULL));
+    DT_TRY(read_list(object, "padding", 0, MOST_SIZE, c->padding, n, NULL));
+    DT_TRY(read_list(object, "padding_after", 0, MOST_SIZE, c->padding_after, n, NULL));
     DT_TRY(read_list(object, "arguments", 0, in->kernel->n_buffers - 1, arguments, 3, NULL));
     c->images = sizes[0], c->channels = sizes[1], c->filters = sizes[2];
     c->x = arguments[0], c->kernel = arguments[1], c->y = arguments[2];
     DT_TRY(check_places(object, c));
-    double of_x = (double)c->images * (double)c->input[0] * (double)c->input[1] * (double)c->channels;
-    double of_y = (double)c->images * (double)c->output[0] * (double)c->output[1] * (double)c->filters;
-    double of_kernel = (double)c->taps[0] * (double)c->taps[1] * (double)c->channels * (double)c->filters;
+    double of_x = (double)c->images * product_of(c->input, n) * (double)c->channels;
+    double of_y = (double)c->images * product_of(c->output, n) * (double)c->filters;
+    double of_kernel = product_of(c->taps, n) * (double)(c->channels / c->groups) * (double)c->filters;
     DT_TRY(check_argument(in, object, c->x, of_x, class == DT_LIBRARY_INPUT_GRADIENT));
     DT_TRY(check_argument(in, object, c->y, of_y, class == DT_LIBRARY_CONVOLUTION));
     return check_argument(in, object, c->kernel, of_kernel, class == DT_LIBRARY_KERNEL_GRADIENT);

@@ -32,6 +32,18 @@ bool dt_artifact_loop_is_within(const dt_artifact_function *function, int loop, 
     return loop == around;
 }
 
+int dt_artifact_next_loop(const dt_artifact_function *function, int kernel, int around) {
+    int loop = function->kernels[kernel].loop;
+    while (loop != around && function->loops[loop].around != around) loop = function->loops[loop].around;
+    return loop;
+}
+
+int dt_artifact_n_together(const dt_artifact_function *function, const int *kernels, int n, int around) {
+    int loop = dt_artifact_next_loop(function, kernels[0], around), end = 1;
+    while (loop != around && end < n && dt_artifact_loop_is_within(function, function->kernels[kernels[end]].loop, loop)) end++;
+    return end;
+}
+
 int64_t dt_artifact_runs(const dt_artifact_function *function, int loop) {
     int64_t runs = 1;
     for (; loop >= 0; loop = function->loops[loop].around) runs *= function->loops[loop].trips;

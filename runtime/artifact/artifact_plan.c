@@ -244,20 +244,15 @@ static bool uses(const dt_artifact_function *function, const dt_artifact_kernel 
     return false;
 }
 
-static int outermost(const dt_artifact_function *function, int loop) {
-    while (function->loops[loop].around >= 0) loop = function->loops[loop].around;
-    return loop;
-}
-
 /* What is on its way is used by no kernel. Where nothing is said, it is on its way when all have run. */
 static dt_status *read_complete_after(const dt_json *item, const dt_artifact_function *function, const dt_artifact_segment *segment,
                                       dt_artifact_collective *collective) {
     int64_t n = segment->n_replica_kernels;
     if (dt_json_has(item, "complete_after")) DT_TRY(dt_json_integer(item, "complete_after", 0, segment->n_replica_kernels, &n));
     collective->complete_after = (int)n;
-    int last = n > 0 ? function->kernels[segment->replica_kernels[n - 1]].loop : -1;
+    int last = n > 0 ? dt_artifact_next_loop(function, segment->replica_kernels[n - 1], -1) : -1;
     if (last >= 0 && n < segment->n_replica_kernels &&
-        dt_artifact_loop_is_within(function, function->kernels[segment->replica_kernels[n]].loop, outermost(function, last)))
+        dt_artifact_loop_is_within(function, function->kernels[segment->replica_kernels[n]].loop, last))
         return dt_json_wrong(item, "complete after %lld kernels, amid a loop", (long long)n);
     for (int k = collective->complete_after; k < segment->n_replica_kernels; k++)
         if (uses(function, &function->kernels[segment->replica_kernels[k]], collective->source))

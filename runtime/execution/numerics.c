@@ -55,7 +55,8 @@ const dt_numerics *dt_numerics_first(const dt_numerics *one, const dt_numerics *
     return one->microbatch <= other->microbatch ? one : other;
 }
 
-/* Rows of `tensor`, from `first_row` of the global batch on, are looked at on behalf of `what`, which is complete but for the element. */
+/* Rows of `tensor`, from `first_row` of the global batch on, are looked at on behalf of `what`, which is complete but for the element: that is where
+ * they begin. */
 static void look(dt_executor *executor, dt_numerics what, const dt_artifact_tensor *tensor, const int64_t *strides, const void *data, int64_t n_rows,
                  int64_t first_row) {
     if (dt_numerics_first(executor->numerics, &what) == executor->numerics && executor->numerics->place != DT_NUMERICS_FINITE) return;
@@ -64,8 +65,21 @@ static void look(dt_executor *executor, dt_numerics what, const dt_artifact_tens
     if (at < 0) return;
     what.row = tensor->has_rows ? first_row + at / a_row : first_row;
     what.n_rows = tensor->has_rows ? 1 : n_rows;
-    what.element = tensor->has_rows ? at % a_row : at;
+    what.element += tensor->has_rows ? at % a_row : at;
     *executor->numerics = what;
+}
+
+/* The same of a part of a tensor without rows, side by side. */
+static void look_at_part(dt_executor *executor, dt_numerics what, const dt_artifact_tensor *tensor, const char *data, dt_byte_range part) {
+    dt_artifact_tensor own = *tensor;
+    own.row_bytes = part.n_bytes;
+    what.element = part.first / (int64_t)dt_dtype_bytes(tensor->dtype);
+    look(executor, what, &own, NULL, data + part.first, 0, 0);
+}
+
+static dt_byte_range own_share(const dt_executor *executor, int variable) {
+    const dt_memory_domain *domain = executor->memory.domain;
+    return dt_memory_share(&executor->memory.artifact->variables[variable], domain->share, domain->n_shares);
 }
 
 void dt_numerics_begin(dt_executor *executor, const dt_run_values *values) {
@@ -81,8 +95,38 @@ void dt_numerics_begin(dt_executor *executor, const dt_run_values *values) {
              values->inputs[i], n_rows, executor->first_row);
     for (int v = 0; v < artifact->n_variables && function->role != DT_ROLE_INIT; v++)
         if (!artifact->variables[v].by_rows)
-            look(executor, (dt_numerics){.place = DT_NUMERICS_VARIABLE, .segment = -1, .position = v, .index = v}, &artifact->variables[v].tensor,
-                 NULL, memory->domain->memory + memory->domain->variables[v], 0, 0);
+            look_at_part(executor, (dt_numerics){.place = DT_NUMERICS_VARIABLE, .segment = -1, .position = v, .index = v},
+                         &artifact->variables[v].tensor, memory->domain->memory + memory->domain->variables[v], own_share(executor, v));
+}
+
+/* How a buffer of the kernel is cut of which each process writes its share, where they share out the update; unit 0: it is not. */
+static dt_share share_of(const dt_artifact *artifact, const dt_artifact_kernel *kernel, const dt_artifact_buffer *buffers, int buffer) {
+    for (int g = 0; g < kernel->n_gathers; g++)
+        if (kernel->gathers[g].buffer == buffer) return kernel->gathers[g].share;
+    return buffers[buffer].space == DT_MEMORY_VARIABLE ? artifact->variables[buffers[buffer].variable].share : (dt_share){0};
+}
+
+/* Whether an update that is shared out may keep its own share alone there. What goes wrong in it is in what is written of it as well. */
+static bool may_be_cut(const dt_artifact_kernel *kernel, const dt_artifact_buffer *buffer) {
+    return kernel->divided && buffer->space == DT_MEMORY_DEVICE && buffer->bytes >= DT_SHARE_LEAST * (int64_t)dt_dtype_bytes(buffer->tensor.dtype);
+}
+
+static void look_at_buffer(dt_executor *executor, dt_numerics what, const dt_operation_launch *launch, int i) {
+    const dt_artifact *artifact = executor->memory.artifact;
+    const dt_artifact_function *function = &artifact->functions[launch->function];
+    const dt_artifact_kernel *kernel = &function->kernels[launch->kernel];
+    const dt_artifact_buffer *buffer = &function->buffers[kernel->buffers[i]];
+    const dt_memory_domain *domain = executor->memory.domain;
+    const dt_launch *values = launch->values;
+    bool has_all = buffer->tensor.has_all_rows, is_cut = domain->n_shares != 1;
+    dt_share share = share_of(artifact, kernel, function->buffers, kernel->buffers[i]);
+    int64_t n_rows = has_all ? values->valid : kernel->once ? 0 : values->rows;
+    if (is_cut && share.unit > 0)
+        look_at_part(executor, what, &buffer->tensor, launch->buffers[i],
+                     dt_memory_share_of_tensor(share, &buffer->tensor, domain->share, domain->n_shares));
+    else if (!is_cut || !may_be_cut(kernel, buffer))
+        look(executor, what, &buffer->tensor, buffer->view != NULL ? buffer->view->strides : NULL, launch->buffers[i], n_rows,
+             has_all ? 0 : values->row_offset);
 }
 
 /* All buffers of the kernel hold something by now; those that it only reads were looked at when they were written. A microbatch without rows leaves
@@ -97,12 +141,9 @@ static void look_at_launch(dt_executor *executor, const dt_operation_launch *lau
     if (!kernel->once && values->rows == 0 && function->role == DT_ROLE_STEP) return;
     for (int i = 0; i < kernel->n_buffers; i++) {
         const dt_artifact_buffer *buffer = &function->buffers[kernel->buffers[i]];
-        bool is_variable = buffer->space == DT_MEMORY_VARIABLE, has_all = buffer->tensor.has_all_rows;
-        int64_t n_rows = has_all ? values->valid : kernel->once ? 0 : values->rows;
         if (buffer->space == DT_MEMORY_INPUT || buffer->space == DT_MEMORY_CONSTANT) continue;
-        what.variable = is_variable ? buffer->variable : -1;
-        look(executor, what, &buffer->tensor, buffer->view != NULL ? buffer->view->strides : NULL, launch->buffers[i], n_rows,
-             has_all ? 0 : values->row_offset);
+        what.variable = buffer->space == DT_MEMORY_VARIABLE ? buffer->variable : -1;
+        look_at_buffer(executor, what, launch, i);
     }
 }
 

@@ -16,6 +16,7 @@ Needs dtc in PATH and DT_TOOLS, as every test; with --jax a Python that has jax,
 import argparse
 import collections
 import concurrent.futures
+import multiprocessing
 import os
 import pathlib
 import re
@@ -34,6 +35,7 @@ import random_sequences  # noqa: E402, F401: more forms
 from random_programs import FLOATS, N_PER_PROGRAM, PRECISION, ROWS, Graph, draw_inputs, program_text  # noqa: E402
 
 REPLICAS = (1, 2, 3)
+PROGRAMS_A_PROCESS = 40
 UNITS = 2.0**12  # of the last place, of the largest element: how far compiled code may be from the interpreter where no reference says how far
 
 
@@ -171,6 +173,16 @@ def ops_not_drawn(parts):
     return sorted(missing)
 
 
+def run_programs(parts, options):
+    """What run_program finds in each. JAX keeps what it compiles, and mappings run out, so processes are replaced: all together, for an executor with
+    max_tasks_per_child may wait for ever."""
+    n_at_a_time = PROGRAMS_A_PROCESS * options.jobs
+    for first in range(0, len(parts), n_at_a_time):
+        some = parts[first : first + n_at_a_time]
+        with concurrent.futures.ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
+            yield from pool.map(run_program, some, [options.jax] * len(some), [options.cuda] * len(some))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--first", type=int, default=1)
@@ -186,14 +198,13 @@ def main():
     if options.show:
         print(program_text([Graph(seed) for seed in seeds]))
     counts, n_differences = collections.Counter(), 0
-    with concurrent.futures.ProcessPoolExecutor(options.jobs, max_tasks_per_child=50) as pool:  # JAX keeps what it compiles, and mappings run out
-        for found, compared in pool.map(run_program, parts, [options.jax] * len(parts), [options.cuda] * len(parts)):
-            counts += compared
-            n_differences += len(found)
-            for difference in found:
-                print(difference, flush=True)
-            if counts["graphs"] % 1000 < N_PER_PROGRAM:
-                print(f"{counts['graphs']} graphs, {n_differences} differences", file=sys.stderr, flush=True)
+    for found, compared in run_programs(parts, options):
+        counts += compared
+        n_differences += len(found)
+        for difference in found:
+            print(difference, flush=True)
+        if counts["graphs"] % 1000 < N_PER_PROGRAM:
+            print(f"{counts['graphs']} graphs, {n_differences} differences", file=sys.stderr, flush=True)
     print(f"{counts['graphs']} graphs of {counts['values']} values, {n_differences} differences; seeds {seeds[0]} to {seeds[-1]}"
           f"{'' if options.jax else '; beside the interpreter only'}")  # fmt: skip
     missing = ops_not_drawn(parts) if options.every_op else []

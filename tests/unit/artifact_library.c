@@ -25,6 +25,11 @@ static const char convolution[] =
     "\"taps\": [2, 1], \"output\": [2, 2], \"stride\": [1, 2], \"dilation\": [1, 1], \"padding\": [0, 0], "
     "\"padding_after\": [0, 0], \"arguments\": [1, 1, 1], \"clears\": []}, ";
 
+static const char volume[] = "\"library\": {\"class\": \"input_gradient\", \"launches\": 1, \"precision\": \"f32\", \"sizes\": [2, 4, 6], "
+                             "\"groups\": 2, \"input\": [2, 1, 2], "
+                             "\"taps\": [1, 1, 2], \"output\": [2, 1, 1], \"stride\": [1, 1, 2], \"dilation\": [1, 1, 1], \"padding\": [0, 0, 0], "
+                             "\"padding_after\": [0, 0, 0], \"arguments\": [1, 1, 1], \"clears\": []}, ";
+
 /* `text` with the first `old` behind `from` replaced, to be freed. */
 static char *replaced(const char *text, const char *from, const char *old, const char *new) {
     const char *found = strstr(text, from);
@@ -98,6 +103,12 @@ static void calls_are_read(void **state) {
     assert_true(call_of(artifact)->class == DT_LIBRARY_INPUT_GRADIENT && call_of(artifact)->n_clears == 0);
     assert_true(c->images == 2 && c->channels == 3 && c->filters == 2 && c->input[1] == 3 && c->taps[0] == 2 && c->output[1] == 2);
     assert_true(c->stride[1] == 2 && c->dilation[0] == 1 && c->padding[0] == 0 && c->x == 1 && c->kernel == 1 && c->y == 1);
+    assert_true(c->n_directions == 2 && c->groups == 1);
+    dt_artifact_close(artifact);
+
+    expect_ok(open_call(volume, "", "", &artifact));
+    c = &call_of(artifact)->convolution;
+    assert_true(c->n_directions == 3 && c->groups == 2 && c->input[2] == 2 && c->taps[0] == 1 && c->output[2] == 1 && c->stride[2] == 2);
     dt_artifact_close(artifact);
 
     expect_ok(dt_artifact_open(fixture_artifact("slope.dtx", manifest, "code", 4), &artifact));
@@ -156,6 +167,12 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {convolution, "[1, 1, 1]", "[0, 1, 1]", "argument 0 may not be written"},
         {convolution, "[1, 1, 1]", "[1, 1, 3]", "arguments[2]: expected at most 2, found 3"},
         {convolution, "\"clears\"", "\"clear\"", "\"clears\" is missing"},
+        {convolution, "\"input\": [3, 3]", "\"input\": [3]", "a convolution in 1 directions"},
+        {convolution, "\"input\": [3, 3]", "\"input\": [3, 3, 3, 3]", "input: expected up to 3 numbers, found 4"},
+        {convolution, "\"input\": [3, 3]", "\"input\": [3, 3, 3]", "taps: expected 3 numbers, found 2"},
+        {volume, "\"groups\": 2", "\"groups\": 3", "groups of other sizes"},
+        {volume, "\"groups\": 2", "\"groups\": 0", "groups: expected at least 1, found 0"},
+        {volume, "\"sizes\": [2, 4, 6]", "\"sizes\": [2, 4, 96]", "it reaches beyond argument 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dt_artifact *artifact;

@@ -158,9 +158,11 @@ static dt_library_call activated(dt_library_activation activation, bool kept) {
 
 static dt_library_call convolution(dt_library_class class) {
     dt_library_call call = {.class = class,
-                            .convolution = {.images = CAPACITY,
+                            .convolution = {.n_directions = 2,
+                                            .images = CAPACITY,
                                             .channels = 3,
                                             .filters = 5,
+                                            .groups = 1,
                                             .input = {7, 6},
                                             .taps = {3, 2},
                                             .output = {4, 5},
@@ -175,6 +177,32 @@ static dt_library_call convolution(dt_library_class class) {
         call.n_clears = 2;
         call.clears[0] = (dt_library_clear){0, 7 * 6 * 3 * sizeof(float)};
         call.clears[1] = (dt_library_clear){2, 4 * 5 * 5 * sizeof(float)};
+    }
+    return call;
+}
+
+/* In three directions, of three groups of two channels and four filters. */
+static dt_library_call grouped_volume(dt_library_class class) {
+    dt_library_call call = {.class = class,
+                            .convolution = {.n_directions = 3,
+                                            .images = CAPACITY,
+                                            .channels = 6,
+                                            .filters = 12,
+                                            .groups = 3,
+                                            .input = {4, 5, 6},
+                                            .taps = {2, 3, 2},
+                                            .output = {4, 3, 4},
+                                            .stride = {1, 2, 1},
+                                            .dilation = {1, 1, 2},
+                                            .padding = {1, 1, 0},
+                                            .padding_after = {0, 1, 0},
+                                            .x = 0,
+                                            .kernel = 1,
+                                            .y = 2}};
+    if (class == DT_LIBRARY_KERNEL_GRADIENT) {
+        call.n_clears = 2;
+        call.clears[0] = (dt_library_clear){0, 4 * 5 * 6 * 6 * sizeof(float)};
+        call.clears[1] = (dt_library_clear){2, 4 * 3 * 4 * 12 * sizeof(float)};
     }
     return call;
 }
@@ -315,9 +343,11 @@ static void bias_gradients(void) {
 
 static void convolutions(void) {
     for (int class = DT_LIBRARY_CONVOLUTION; class <= DT_LIBRARY_KERNEL_GRADIENT; class ++) {
-        dt_library_call call = convolution((dt_library_class) class);
-        one(&call, CAPACITY);
-        one(&call, 2);
+        dt_library_call calls[] = {convolution((dt_library_class) class), grouped_volume((dt_library_class) class)};
+        for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+            one(&calls[i], CAPACITY);
+            one(&calls[i], 2);
+        }
     }
 }
 

@@ -86,14 +86,16 @@ static void use(int gpu) {
 /* ---- convolutions ---- */
 
 static dt_library_convolution square(int64_t images, int64_t channels, int64_t filters, int64_t input, int64_t taps, int64_t output) {
-    return (dt_library_convolution){.images = images,
+    return (dt_library_convolution){.n_directions = 2,
+                                    .images = images,
                                     .channels = channels,
                                     .filters = filters,
-                                    .input = {input, input},
-                                    .taps = {taps, taps},
-                                    .output = {output, output},
-                                    .stride = {1, 1},
-                                    .dilation = {1, 1},
+                                    .groups = 1,
+                                    .input = {input, input, input},
+                                    .taps = {taps, taps, taps},
+                                    .output = {output, output, output},
+                                    .stride = {1, 1, 1},
+                                    .dilation = {1, 1, 1},
                                     .x = 0,
                                     .kernel = 1,
                                     .y = 2};
@@ -118,16 +120,37 @@ static choice choose(const dt_library_convolution *convolution, dt_library_class
     return c;
 }
 
-/* Those of a small network, and with borders, strides and dilation that differ from side to side. The next time the choice is the same. */
+/* The same in groups, and in three directions. */
+static dt_library_convolution grouped(dt_library_convolution c, int64_t groups) {
+    c.groups = groups;
+    return c;
+}
+
+static dt_library_convolution cube(dt_library_convolution c) {
+    c.n_directions = 3;
+    return c;
+}
+
+/* Those of a small network, with borders, strides and dilation that differ from side to side, in groups, of volumes. The next time the choice is the
+ * same. */
 static void engines_are_found(void **state) {
     (void)state;
     dt_library_convolution odd = square(4, 3, 5, 7, 3, 4), half = square(8, 64, 64, 32, 3, 16), wide = square(8, 64, 64, 32, 3, 28);
     odd.input[1] = 6, odd.taps[1] = 2, odd.output[1] = 5, odd.stride[0] = 2, odd.dilation[1] = 2;
     odd.padding[0] = odd.padding_after[0] = odd.padding_after[1] = 1;
-    half.stride[0] = half.stride[1] = 2, half.padding_after[0] = half.padding_after[1] = 1;
+    for (int i = 0; i < 3; i++) half.stride[i] = 2, half.padding_after[i] = 1;
     wide.dilation[0] = wide.dilation[1] = 2;
-    const dt_library_convolution all[] = {square(64, 1, 64, 28, 3, 26),        square(64, 64, 128, 13, 3, 11), odd, half, wide,
-                                          square(1 << 17, 256, 256, 16, 3, 14)};
+    const dt_library_convolution all[] = {square(64, 1, 64, 28, 3, 26),
+                                          square(64, 64, 128, 13, 3, 11),
+                                          odd,
+                                          half,
+                                          wide,
+                                          square(1 << 17, 256, 256, 16, 3, 14),
+                                          grouped(half, 4),
+                                          grouped(square(64, 64, 128, 13, 3, 11), 8),
+                                          cube(square(8, 16, 32, 12, 3, 10)),
+                                          cube(half),
+                                          cube(grouped(half, 4))};
     for (int g = 0; g < N_GPUS; g++) {
         use(g);
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -246,6 +246,37 @@ static void convolutions_and_their_gradients(void **state) {
               [DT_LIBRARY_PRODUCT] = 3, [DT_LIBRARY_CONVOLUTION] = 3, [DT_LIBRARY_INPUT_GRADIENT] = 2, [DT_LIBRARY_KERNEL_GRADIENT] = 3});
 }
 
+/* Groups of eight channels and more; of fewer, as those of a depthwise convolution, generated code is asked. */
+static void convolutions_in_groups(void **state) {
+    (void)state;
+    check("use nn, optimizers\n"
+          "model M(x: u8[B, 9, 8, 8]) -> f32[B, 5, 4, 48] {\n"
+          "    x = conv2d(f32(x) / 256, filters: 32, kernel: 3, padding: same, activation: relu)\n"
+          "    x = conv2d(x, filters: 48, kernel: 3, stride: 2, padding: same, groups: 2, activation: relu)\n"
+          "    x = depthwise_conv2d(x, kernel: 3, padding: same)\n"
+          "    return conv2d(x, filters: 48, kernel: 3, padding: same, groups: 12)\n"
+          "}\n"
+          "step train(x: u8[B, 9, 8, 8]) {\n"
+          "    y = M(x)\n"
+          "    minimize(mean(y * y, axes: [1, 2, 3]), sgd(learning_rate: 0.1))\n"
+          "}\n",
+          0, (const int[DT_N_LIBRARY_CLASSES]){[DT_LIBRARY_CONVOLUTION] = 2, [DT_LIBRARY_INPUT_GRADIENT] = 1, [DT_LIBRARY_KERNEL_GRADIENT] = 2});
+}
+
+static void convolutions_of_volumes(void **state) {
+    (void)state;
+    check("use nn, optimizers\n"
+          "model M(x: u8[B, 5, 6, 7, 8]) -> f32[B, 3, 3, 4, 16] {\n"
+          "    x = conv3d(f32(x) / 256, filters: 16, kernel: 3, padding: same, activation: relu)\n"
+          "    return conv3d(x, filters: 16, kernel: 3, stride: 2, padding: same, groups: 2)\n"
+          "}\n"
+          "step train(x: u8[B, 5, 6, 7, 8]) {\n"
+          "    y = M(x)\n"
+          "    minimize(mean(y * y, axes: [1, 2, 3, 4]), sgd(learning_rate: 0.1))\n"
+          "}\n",
+          0, (const int[DT_N_LIBRARY_CLASSES]){[DT_LIBRARY_CONVOLUTION] = 2, [DT_LIBRARY_INPUT_GRADIENT] = 1, [DT_LIBRARY_KERNEL_GRADIENT] = 2});
+}
+
 /* What a product's factors are rounded to goes along. */
 static void products_in_less_precision(void **state) {
     (void)state;
@@ -280,8 +311,8 @@ static void a_call_does_parts_and_their_sum_at_once(void **state) {
     assert_int_equal(check_all(program, 1u << DT_SWITCH_SPLIT, two_products, NULL, 0), 0);
 }
 
-/* In the body of a loop over three rows: the state times its weights, whose views are of the state's two places and of a stack; the gradient by the
- * state; and after the loop that of the weights, and the gradient of what was scanned. Rows of 260 numbers are not aligned in a stack. */
+/* Of a loop over three rows: in its body the state times its weights and the state's gradient, which read and write views of a carry's two halves and
+ * of a stack; after it the weights' gradient. Rows of 260 numbers are not aligned in a stack: what touches them there is no call. */
 static void products_of_a_loop(void **state) {
     (void)state;
     static const char loop[] = "use nn, optimizers\n"
@@ -313,6 +344,8 @@ int main(void) {
         cmocka_unit_test(gradients_of_a_bias),
         cmocka_unit_test(products_of_many_pairs),
         cmocka_unit_test(convolutions_and_their_gradients),
+        cmocka_unit_test(convolutions_in_groups),
+        cmocka_unit_test(convolutions_of_volumes),
         cmocka_unit_test(products_in_less_precision),
         cmocka_unit_test(inputs_are_factors),
         cmocka_unit_test(a_call_does_parts_and_their_sum_at_once),

@@ -188,7 +188,9 @@ static void rows_without_a_gradient(void **state) {
     } cases[] = {
         {"p := p - rate * g", NULL},
         {"p := p - rate * clip(g, -1, 1)", NULL},
-        {"p := p + -1 * (rate * clip(g, -1, 1))", NULL},   /* by adding a negative zero */
+        {"p := p + -1 * (rate * clip(g, -1, 1))", NULL},          /* by adding a negative zero */
+        {"p := p - f32(count) * (0.5 * ones_like(p)) * g", NULL}, /* a number, of which a part is one as well */
+        {"p := p - (0.5 * ones_like(p)) * f32(count) * g", NULL},
         {"p := p + rate * g", "changes the table itself"}, /* -0 becomes 0 */
         {"p := p * 0.9 - rate * g", "changes the table itself"},
         {"state m = zeros_like(p)\n m := 0.9 * m + g\n p := p - rate * g", "changes own/M/embedding/table/m"},

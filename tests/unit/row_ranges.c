@@ -16,7 +16,7 @@ static void check(const dt_microbatches *all, int n_processes, int64_t valid) {
     int n = (int)all->per_replica * REPLICAS;
     int64_t end = 0;
     for (int p = 0; p < n_processes; p++) {
-        dt_row_range range = dt_microbatches_rows_of_process(all, REPLICAS, p, (dt_process_roles){n_processes, 0});
+        dt_row_range range = dt_microbatches_rows_of_process(all, REPLICAS, p, (dt_process_roles){.n_processes = n_processes});
         int64_t rows = 0, n_valid = 0;
         for (int m = dt_microbatches_first_of_rank(p, n_processes, n); m < dt_microbatches_first_of_rank(p + 1, n_processes, n); m++) {
             rows += dt_microbatches_rows(all, m);

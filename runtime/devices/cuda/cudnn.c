@@ -1,7 +1,8 @@
 /* cudnn: see the header.
  *
  * A convolution is a graph of one operation between three tensors. The library proposes engines for it; the first that always adds in one order, is
- * as precise as the program asks and can be finalised is the one. Images are [N, C, H, W] to it, stored with their channels innermost.
+ * as precise as the program asks and can be finalised is the one. Images are [N, C, H, W] to it, volumes [N, C, D, H, W], stored with their channels
+ * innermost. How many groups there are it sees by the channels, of which the kernel has those of a group alone.
  *
  * Its statuses are of kinds, a thousand each. NOT_SUPPORTED says of what was asked for that the library does not have it. BAD_PARAM says that the
  * caller contradicts itself: of a convolution that we describe that is a mistake of ours, and an error; of an engine that the library proposed, whose
@@ -88,15 +89,17 @@ static dt_status *set(const dt_cudnn *dnn, void *descriptor, int attribute, int 
 }
 
 /* The order of dimensions is the library's, channels lie side by side. */
-static dt_status *make_tensor(const dt_cudnn *dnn, dt_cudnn_convolution *x, int64_t id, int64_t n, int64_t channels, const int64_t size[2],
-                              void **tensor) {
-    const int64_t dims[] = {n, channels, size[0], size[1]}, steps[] = {size[0] * size[1] * channels, 1, size[1] * channels, channels};
-    const int64_t alignment = ALIGNMENT;
+static dt_status *make_tensor(const dt_cudnn *dnn, dt_cudnn_convolution *x, int64_t id, int64_t n, int64_t channels, const int64_t *size,
+                              int64_t n_directions, void **tensor) {
+    int64_t dims[2 + DT_LIBRARY_MOST_DIRECTIONS] = {n, channels}, steps[2 + DT_LIBRARY_MOST_DIRECTIONS] = {0, 1}, step = channels;
+    const int64_t alignment = ALIGNMENT, rank = 2 + n_directions;
+    for (int64_t i = n_directions; i-- > 0; step *= size[i]) dims[2 + i] = size[i], steps[2 + i] = step;
+    steps[0] = step;
     const int type = DT_CUDNN_DATA_FLOAT;
     DT_TRY(create(dnn, x, DT_CUDNN_BACKEND_TENSOR_DESCRIPTOR, tensor));
     DT_TRY(set(dnn, *tensor, DT_CUDNN_ATTR_TENSOR_DATA_TYPE, DT_CUDNN_TYPE_DATA_TYPE, 1, &type));
-    DT_TRY(set(dnn, *tensor, DT_CUDNN_ATTR_TENSOR_DIMENSIONS, DT_CUDNN_TYPE_INT64, 4, dims));
-    DT_TRY(set(dnn, *tensor, DT_CUDNN_ATTR_TENSOR_STRIDES, DT_CUDNN_TYPE_INT64, 4, steps));
+    DT_TRY(set(dnn, *tensor, DT_CUDNN_ATTR_TENSOR_DIMENSIONS, DT_CUDNN_TYPE_INT64, rank, dims));
+    DT_TRY(set(dnn, *tensor, DT_CUDNN_ATTR_TENSOR_STRIDES, DT_CUDNN_TYPE_INT64, rank, steps));
     DT_TRY(set(dnn, *tensor, DT_CUDNN_ATTR_TENSOR_UNIQUE_ID, DT_CUDNN_TYPE_INT64, 1, &id));
     DT_TRY(set(dnn, *tensor, DT_CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, DT_CUDNN_TYPE_INT64, 1, &alignment));
     CALL(dnn, cudnnBackendFinalize, *tensor);
@@ -105,7 +108,7 @@ static dt_status *make_tensor(const dt_cudnn *dnn, dt_cudnn_convolution *x, int6
 
 static dt_status *make_geometry(const dt_cudnn *dnn, dt_cudnn_convolution *x, const dt_library_convolution *c, void **geometry) {
     const int type = DT_CUDNN_DATA_FLOAT, mode = DT_CUDNN_CROSS_CORRELATION;
-    const int64_t n = 2;
+    const int64_t n = c->n_directions;
     DT_TRY(create(dnn, x, DT_CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, geometry));
     DT_TRY(set(dnn, *geometry, DT_CUDNN_ATTR_CONVOLUTION_COMP_TYPE, DT_CUDNN_TYPE_DATA_TYPE, 1, &type));
     DT_TRY(set(dnn, *geometry, DT_CUDNN_ATTR_CONVOLUTION_CONV_MODE, DT_CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode));
@@ -138,10 +141,11 @@ static const struct {
 static dt_status *make_operation(const dt_cudnn *dnn, dt_cudnn_convolution *convolution, const dt_library_call *call, void **operation) {
     const dt_library_convolution *c = &call->convolution;
     const float one = 1, zero = 0;
+    const int64_t n = c->n_directions;
     void *x, *kernel, *y, *geometry;
-    DT_TRY(make_tensor(dnn, convolution, ID_X, c->images, c->channels, c->input, &x));
-    DT_TRY(make_tensor(dnn, convolution, ID_KERNEL, c->filters, c->channels, c->taps, &kernel));
-    DT_TRY(make_tensor(dnn, convolution, ID_Y, c->images, c->filters, c->output, &y));
+    DT_TRY(make_tensor(dnn, convolution, ID_X, c->images, c->channels, c->input, n, &x));
+    DT_TRY(make_tensor(dnn, convolution, ID_KERNEL, c->filters, c->channels / c->groups, c->taps, n, &kernel));
+    DT_TRY(make_tensor(dnn, convolution, ID_Y, c->images, c->filters, c->output, n, &y));
     DT_TRY(make_geometry(dnn, convolution, c, &geometry));
     DT_TRY(create(dnn, convolution, operations[call->class].descriptor, operation));
     DT_TRY(set(dnn, *operation, operations[call->class].x, DT_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x));

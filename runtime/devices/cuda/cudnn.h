@@ -137,7 +137,7 @@ typedef struct dt_cudnn_convolution {
 /* Chooses a way. DT_UNIMPLEMENTED: the library has none, and why. dt_cudnn_convolution_free, after an error too. */
 dt_status *dt_cudnn_prepare(const dt_cudnn *cudnn, const dt_library_call *call, dt_cudnn_convolution *convolution);
 void dt_cudnn_convolution_free(const dt_cudnn *cudnn, dt_cudnn_convolution *convolution);
-/* The kernel is [filters, taps, channels] here, its filters outermost. DT_UNIMPLEMENTED: the library cannot do it after all. */
+/* The kernel is [filters, taps, channels / groups] here, its filters outermost. DT_UNIMPLEMENTED: the library cannot do it after all. */
 dt_status *dt_cudnn_run(const dt_cudnn *cudnn, const dt_cudnn_convolution *convolution, uint64_t x, uint64_t kernel, uint64_t y, uint64_t workspace,
                         void *stream);
 

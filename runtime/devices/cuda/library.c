@@ -91,7 +91,7 @@ static dt_status *open_for(dt_cuda_libraries *libraries, dt_library_class class)
     return status;
 }
 
-static int64_t kernel_rows(const dt_library_convolution *c) { return c->taps[0] * c->taps[1] * c->channels; }
+static int64_t kernel_rows(const dt_library_convolution *c) { return dt_library_positions(c, c->taps) * (c->channels / c->groups); }
 
 /* Bytes of the transposed kernel, in front of the library's own. */
 static size_t turned_bytes(const dt_library_convolution *c) { return dt_cuda_rounded((size_t)(kernel_rows(c) * c->filters) * sizeof(float)); }
