@@ -12,7 +12,7 @@ FROM debian:12-slim
 # mpirun reaches other machines by ssh. The MPI operator of Kubernetes gives each job a key of its own, and machines names that nobody has seen before.
 RUN apt-get update -q && \
     DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-        zlib1g libminizip1 libpng16-16 libjpeg62-turbo libutf8proc2 libcjson1 libnettle8 libprotobuf-c1 openmpi-bin openssh-client openssh-server && \
+        zlib1g libminizip1 libpng16-16 libjpeg62-turbo libutf8proc2 libcjson1 libnettle8 libprotobuf-c1 openmpi-bin openssh-client openssh-server libzmq5 && \
     rm -rf /var/lib/apt/lists/* && \
     mkdir -p /run/sshd && rm -f /etc/ssh/ssh_host_* && \
     printf 'Host *\n    StrictHostKeyChecking no\n    UserKnownHostsFile /dev/null\n' >/etc/ssh/ssh_config.d/mpi.conf && \

@@ -283,6 +283,13 @@ dt_status *dt_file_sync_folder(const char *path) {
     return status;
 }
 
+dt_status *dt_file_sync_parent(const char *path) {
+    char *folder = folder_of(path);
+    dt_status *status = folder != NULL ? dt_file_sync_folder(folder) : dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory", path);
+    dt_release(folder);
+    return status;
+}
+
 bool dt_file_exists(const char *path) {
     struct stat about;
     return stat(path, &about) == 0;

@@ -35,6 +35,7 @@ dt_status *dt_file_write_atomic(const char *path, const void *data, size_t n_byt
 dt_status *dt_file_make_folders(const char *path); /* as mkdir -p; existing is fine */
 dt_status *dt_file_remove_tree(const char *path);  /* a folder with all in it; missing is fine */
 dt_status *dt_file_sync_folder(const char *path);  /* fsync of the folder itself */
+dt_status *dt_file_sync_parent(const char *path);  /* and of the one that `path` is in: a new file's name is on the disk too */
 bool dt_file_exists(const char *path);
 
 #endif

@@ -74,7 +74,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME dt-runtime)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libzmq5") # loaded when parameter servers are asked for
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libzmq5") # loaded when parameter servers are asked for
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "dtrun and libdtrt: train and run compiled neural networks")
 set(CPACK_DEBIAN_COMPILER_PACKAGE_NAME dt-compiler)
 set(CPACK_DEBIAN_COMPILER_PACKAGE_DEPENDS "libllvm${LLVM_VERSION_MAJOR}") # which dpkg-shlibdeps misses: it is found by a link of LLVM's own

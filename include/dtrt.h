@@ -275,6 +275,9 @@ typedef struct dtrt_session_options {
     int fast_sums;              /* MPI, or NCCL, adds up sums over processes, and their bits are not promised */
     const char *placement; /* "mirrored": each of several devices has and updates the variables; "central": the first one has the optimizer's slots
                               and updates, the others compute; or NULL: "mirrored". The same bits. A device that computes has a replica at least */
+    const char *by_rows;   /* on CPUs, of tables of which steps take rows alone, update the rows that a batch names, and share rows out over
+                              processes. "exact": the same bits, an error where an update changes rows without a gradient; "lazy": these
+                              change when a batch names them, other bits; or NULL: all of each table. Not in a forward-only session */
 } dtrt_session_options;
 
 /* Allocates all that steps need: no memory is allocated inside them. `options` or NULL. Variables are 0 until dtrt_initialize, a load or a write.

@@ -41,13 +41,6 @@ static char *below(const char *folder, const char *file) { return join(folder, "
 
 /* ---- writing ---- */
 
-/* What is to be written. */
-typedef struct source {
-    const dt_artifact *artifact;
-    const void *const *variables; /* [n_variables of the artifact] */
-    dt_progress *progress;
-} source;
-
 /* Whether one of `n` elements of a float type is not a number. */
 static bool has_nan(dt_dtype dtype, const void *data, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
@@ -59,9 +52,9 @@ static bool has_nan(dt_dtype dtype, const void *data, int64_t n) {
     return false;
 }
 
-static dt_status *check_numbers(const dt_artifact_variable *variable, const void *data) {
+static dt_status *check_numbers(const dt_artifact_variable *variable, const void *data, int64_t n_bytes) {
     dt_dtype dtype = variable->tensor.dtype;
-    if (!dt_dtype_is_float(dtype) || !has_nan(dtype, data, variable->bytes / (int64_t)dt_dtype_bytes(dtype))) return NULL;
+    if (!dt_dtype_is_float(dtype) || !has_nan(dtype, data, n_bytes / (int64_t)dt_dtype_bytes(dtype))) return NULL;
     return dt_status_about(dt_error(DT_OUT_OF_RANGE, "%s holds what is not a number (NaN): no checkpoint is written", variable->path),
                            variable->path);
 }
@@ -74,34 +67,78 @@ static void print_sum(const unsigned char sum[DT_SHA256_BYTES], char *hex) {
     for (int i = 0; i < DT_SHA256_BYTES; i++) sprintf(hex + 2 * i, "%02x", sum[i]);
 }
 
-/* Writes all slots, or all other variables. */
-static dt_status *write_tensors(const source *from, const char *folder, const char *file, bool slots, char *hex_sum) {
-    const dt_artifact *artifact = from->artifact;
-    unsigned char sum[DT_SHA256_BYTES];
-    dt_safetensor *tensors = dt_allocate_zeroed((size_t)artifact->n_variables, sizeof *tensors);
-    char *path = below(folder, file);
-    int n = 0;
-    dt_status *status = tensors == NULL || path == NULL ? no_memory() : NULL;
-    for (int i = 0; status == NULL && i < artifact->n_variables; i++) {
+/* A file of tensors that is being written. */
+typedef struct tensor_file {
+    const dt_checkpoint_source *from;
+    int n;
+    dt_safetensor *tensors; /* [n] */
+    int *variables;         /* [n] which each is */
+} tensor_file;
+
+/* What is collected in parts: a piece of the file is one. */
+static dt_status *collect(void *context, int tensor, int64_t first, size_t n_bytes, void *piece) {
+    const tensor_file *file = context;
+    int variable = file->variables[tensor];
+    DT_TRY(dt_session_collect_part(file->from->session, variable, (dt_byte_range){first, (int64_t)n_bytes}, piece));
+    return check_numbers(&file->from->artifact->variables[variable], piece, (int64_t)n_bytes);
+}
+
+/* All slots, or all other variables. */
+static dt_status *list_tensors(tensor_file *file, bool slots) {
+    const dt_artifact *artifact = file->from->artifact;
+    for (int i = 0; i < artifact->n_variables; i++) {
         const dt_artifact_variable *variable = &artifact->variables[i];
+        const void *data = file->from->variables[i];
         if (!belongs(variable, slots)) continue;
-        tensors[n++] = (dt_safetensor){.name = variable->path,
-                                       .dtype = variable->tensor.dtype,
-                                       .n_dims = variable->tensor.n_dims,
-                                       .dims = variable->tensor.dims,
-                                       .n_bytes = variable->bytes,
-                                       .data = from->variables[i]};
-        status = check_numbers(variable, from->variables[i]);
-        dt_progress_count(from->progress);
+        file->variables[file->n] = i;
+        file->tensors[file->n++] = (dt_safetensor){.name = variable->path,
+                                                   .dtype = variable->tensor.dtype,
+                                                   .n_dims = variable->tensor.n_dims,
+                                                   .dims = variable->tensor.dims,
+                                                   .n_bytes = variable->bytes,
+                                                   .data = data};
+        if (data != NULL) DT_TRY(check_numbers(variable, data, variable->bytes));
+        dt_progress_count(file->from->progress);
     }
-    if (status == NULL) status = dt_safetensors_write(path, n, tensors, from->progress, sum);
+    return NULL;
+}
+
+static dt_status *write_tensors(const dt_checkpoint_source *from, const char *folder, const char *name, bool slots, char *hex_sum) {
+    size_t n = (size_t)from->artifact->n_variables;
+    unsigned char sum[DT_SHA256_BYTES];
+    tensor_file file = {
+        .from = from, .tensors = dt_allocate_zeroed(n, sizeof *file.tensors), .variables = dt_allocate_zeroed(n, sizeof *file.variables)};
+    dt_safetensors_source source = {.read = collect, .context = &file};
+    char *path = below(folder, name);
+    dt_status *status = file.tensors == NULL || file.variables == NULL || path == NULL ? no_memory() : list_tensors(&file, slots);
+    if (status == NULL) status = dt_safetensors_write_from(path, file.n, file.tensors, &source, from->progress, sum);
     if (status == NULL) print_sum(sum, hex_sum);
     dt_release(path);
-    dt_release(tensors);
+    dt_release(file.variables);
+    dt_release(file.tensors);
     return status;
 }
 
-static dt_status *write_state(const source *from, const char *folder, const dt_checkpoint_state *state) {
+/* In the order in which they are written: tables and their slots are all of one type. */
+static dt_status *give(dt_session *session, bool slots) {
+    const dt_artifact *artifact = dt_session_artifact(session);
+    for (int i = 0; i < artifact->n_variables; i++) {
+        int64_t bytes = artifact->variables[i].bytes;
+        if (!belongs(&artifact->variables[i], slots) || !dt_session_is_in_parts(session, i)) continue;
+        for (int64_t first = 0, n; first < bytes; first += n) {
+            n = bytes - first < DT_SAFETENSORS_PIECE_BYTES ? bytes - first : DT_SAFETENSORS_PIECE_BYTES;
+            DT_TRY(dt_session_collect_part(session, i, (dt_byte_range){first, n}, NULL));
+        }
+    }
+    return NULL;
+}
+
+dt_status *dt_checkpoint_give_parts(dt_session *session) {
+    DT_TRY(give(session, false));
+    return give(session, true);
+}
+
+static dt_status *write_state(const dt_checkpoint_source *from, const char *folder, const dt_checkpoint_state *state) {
     dt_checkpoint_state whole = *state;
     dt_text launch = {0};
     dt_launch_print_all(from->artifact, from->variables, &launch);
@@ -114,7 +151,7 @@ static dt_status *write_state(const source *from, const char *folder, const dt_c
     return status;
 }
 
-static dt_status *write_all(const source *from, const char *unfinished, dt_checkpoint_state *state) {
+static dt_status *write_all(const dt_checkpoint_source *from, const char *unfinished, dt_checkpoint_state *state) {
     DT_TRY(dt_file_remove_tree(unfinished));
     DT_TRY(dt_file_make_folders(unfinished));
     DT_TRY(write_tensors(from, unfinished, MODEL_FILE, false, state->model_sha256));
@@ -134,13 +171,11 @@ static dt_status *publish(const char *folder, const char *unfinished, const char
     return dt_file_sync_folder(folder);
 }
 
-dt_status *dt_checkpoint_save(const dt_artifact *artifact, const void *const *variables, const char *folder, dt_checkpoint_state *state,
-                              dt_progress *progress, char **path) {
-    const source from = {artifact, variables, progress};
+dt_status *dt_checkpoint_save(const dt_checkpoint_source *from, const char *folder, dt_checkpoint_state *state, char **path) {
     char *unfinished = join(folder, UNFINISHED_PREFIX, state->step, ""), *finished = join(folder, STEP_PREFIX, state->step, "");
     dt_status *status = unfinished == NULL || finished == NULL ? no_memory() : NULL;
     if (status == NULL) status = dt_file_make_folders(folder);
-    if (status == NULL) status = write_all(&from, unfinished, state);
+    if (status == NULL) status = write_all(from, unfinished, state);
     if (status == NULL) status = publish(folder, unfinished, finished);
     if (status != NULL && unfinished != NULL) dt_status_free(dt_file_remove_tree(unfinished));
     dt_release(unfinished);
@@ -269,6 +304,15 @@ dt_status *dt_checkpoint_newest(const char *folder, char **path) {
     return status;
 }
 
+dt_status *dt_checkpoint_check_new(const char *folder) {
+    char *path;
+    DT_TRY(dt_checkpoint_newest(folder, &path));
+    if (path == NULL) return NULL;
+    dt_status *status = dt_error_in(DT_ALREADY_EXISTS, path, 0, "there is a checkpoint already: go on from it with --resume, or name another folder");
+    dt_release(path);
+    return status;
+}
+
 /* ---- reading ---- */
 
 /* What the program wants and what the file holds, where they are not the same. */
@@ -310,16 +354,31 @@ static dt_status *compare(const dt_artifact *artifact, const char *path, const d
     return status;
 }
 
-static dt_status *set_variables(dt_session *session, dt_safetensors *file, bool slots) {
-    const dt_artifact *artifact = dt_session_artifact(session);
-    for (int i = 0; i < artifact->n_variables; i++) {
-        const dt_safetensor *found = belongs(&artifact->variables[i], slots) ? dt_safetensors_find(file, artifact->variables[i].path) : NULL;
-        const void *elements;
-        if (found == NULL) continue;
-        DT_TRY(dt_safetensors_load(file, found, &elements));
-        DT_TRY(dt_session_set_variable(session, i, elements));
+/* What this process has of it. */
+static dt_status *set_variable(dt_session *session, int variable, dt_safetensors *file, const dt_safetensor *tensor, char *piece) {
+    dt_byte_range own = dt_session_own_part(session, variable);
+    int64_t end = own.first + own.n_bytes;
+    for (int64_t first = own.first, n; first < end; first += n) {
+        n = end - first < DT_SAFETENSORS_PIECE_BYTES ? end - first : DT_SAFETENSORS_PIECE_BYTES;
+        DT_TRY(dt_safetensors_load_part(file, tensor, first, (size_t)n, piece));
+        DT_TRY(dt_session_set_part(session, variable, (dt_byte_range){first, n}, piece));
     }
     return NULL;
+}
+
+/* Slots of `optimizer`, which may be NULL, the others of `model`. */
+static dt_status *set_variables(dt_session *session, dt_safetensors *model, dt_safetensors *optimizer) {
+    const dt_artifact *artifact = dt_session_artifact(session);
+    char *piece = dt_allocate(DT_SAFETENSORS_PIECE_BYTES);
+    dt_status *status = piece == NULL ? no_memory() : NULL;
+    for (int i = 0; i < artifact->n_variables && status == NULL; i++) {
+        const dt_artifact_variable *variable = &artifact->variables[i];
+        dt_safetensors *file = belongs(variable, false) ? model : belongs(variable, true) ? optimizer : NULL;
+        const dt_safetensor *found = file != NULL ? dt_safetensors_find(file, variable->path) : NULL;
+        if (found != NULL) status = set_variable(session, i, file, found, piece);
+    }
+    dt_release(piece);
+    return status;
 }
 
 static dt_status *read_state(const char *folder, dt_checkpoint_state *state) {
@@ -382,8 +441,7 @@ dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoi
     if (status == NULL) status = compare(artifact, path, model, false);
     if (status == NULL) status = compare(artifact, path, optimizer, true);
     if (status == NULL) status = dt_session_restore_launch(session, state->launch, path);
-    if (status == NULL) status = set_variables(session, model, false);
-    if (status == NULL) status = set_variables(session, optimizer, true);
+    if (status == NULL) status = set_variables(session, model, optimizer);
     dt_safetensors_free(model);
     dt_safetensors_free(optimizer);
     return status;
@@ -403,7 +461,7 @@ dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path) {
     if (status != NULL) status = advise(status, path);
     if (status == NULL) status = compare(dt_session_artifact(session), path, file, false);
     if (status == NULL) status = dt_session_restore_launch(session, state.launch, path);
-    if (status == NULL) status = set_variables(session, file, false);
+    if (status == NULL) status = set_variables(session, file, NULL);
     dt_checkpoint_state_free(&state);
     dt_safetensors_free(file);
     return status;

@@ -17,11 +17,21 @@
 #include "runtime/execution/launch_values.h"
 #include "runtime/execution/session.h"
 
-/* Writes all variables of the program, each dense where `variables` says, and `state`, whose sums it sets, as `folder`/step-N; *path (may be NULL) is
- * its name, which the caller frees. A checkpoint of the same step is replaced, in one move. `progress`, which may be NULL, counts pieces. What is not
- * a number (NaN) is not saved over what a run could go on from: DT_OUT_OF_RANGE. */
-dt_status *dt_checkpoint_save(const dt_artifact *artifact, const void *const *variables, const char *folder, dt_checkpoint_state *state,
-                              dt_progress *progress, char **path);
+/* What a checkpoint is written from. */
+typedef struct dt_checkpoint_source {
+    const dt_artifact *artifact;
+    const void *const *variables; /* [n_variables of the artifact] where each is, dense; NULL: the session collects it in parts */
+    dt_session *session;          /* may be NULL where nothing is collected */
+    dt_progress *progress;        /* counts pieces; may be NULL */
+} dt_checkpoint_source;
+
+/* Writes all variables of the program, and `state`, whose sums it sets, as `folder`/step-N; *path (may be NULL) is its name, which the caller frees.
+ * A checkpoint of the same step is replaced, in one move. What is not a number (NaN) is not saved over what a run could go on from: DT_OUT_OF_RANGE.
+ */
+dt_status *dt_checkpoint_save(const dt_checkpoint_source *from, const char *folder, dt_checkpoint_state *state, char **path);
+
+/* What the other processes do while the one that leads saves what is collected in parts: each gives what it has of that. */
+dt_status *dt_checkpoint_give_parts(dt_session *session);
 
 /* Removes all but the newest `keep` checkpoints and the one of step `best_step` (-1: none). */
 dt_status *dt_checkpoint_prune(const char *folder, int64_t keep, int64_t best_step);
@@ -32,6 +42,9 @@ dt_status *dt_checkpoint_prepare(const char *folder, int *lock);
 
 /* The newest checkpoint; *path is NULL where there is none, also where there is no folder. The caller frees it. */
 dt_status *dt_checkpoint_newest(const char *folder, char **path);
+
+/* DT_ALREADY_EXISTS: there is a checkpoint, so no new run may write there. */
+dt_status *dt_checkpoint_check_new(const char *folder);
 
 /* Where the run was that wrote the checkpoint at `path`. The state is to be freed, after an error too. */
 dt_status *dt_checkpoint_read_state(const char *path, dt_checkpoint_state *state);

@@ -18,7 +18,9 @@ struct dt_checkpoint_writer {
     dt_session *session;
     dt_checkpoint_writer_options options;
     char *memory;           /* the copy */
-    const void **variables; /* [n_variables] in it */
+    const void **variables; /* [n_variables] in it; NULL: what is collected in parts */
+    bool in_parts;          /* there are such */
+    int64_t copy_bytes;
     dt_checkpoint_state state;
     dt_total *totals;      /* of the state */
     dt_recorder *recorder; /* of the thread */
@@ -32,9 +34,10 @@ struct dt_checkpoint_writer {
 
 static int64_t aligned(int64_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
-int64_t dt_checkpoint_copy_bytes(const dt_artifact *artifact) {
+int64_t dt_checkpoint_copy_bytes(const dt_artifact *artifact, bool in_parts) {
     int64_t bytes = 0;
-    for (int v = 0; v < artifact->n_variables; v++) bytes += aligned(artifact->variables[v].bytes);
+    for (int v = 0; v < artifact->n_variables; v++)
+        if (!in_parts || artifact->variables[v].row_init < 0) bytes += aligned(artifact->variables[v].bytes);
     return bytes;
 }
 
@@ -45,7 +48,9 @@ dt_status *dt_checkpoint_writer_create(dt_session *session, const dt_checkpoint_
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     made->session = session;
     made->options = *options;
-    made->memory = dt_allocate((size_t)dt_checkpoint_copy_bytes(artifact));
+    for (int v = 0; v < artifact->n_variables; v++) made->in_parts |= dt_session_is_in_parts(session, v);
+    made->copy_bytes = dt_checkpoint_copy_bytes(artifact, made->in_parts);
+    made->memory = dt_allocate((size_t)made->copy_bytes);
     made->variables = dt_allocate_zeroed((size_t)artifact->n_variables, sizeof *made->variables);
     dt_status *status = dt_timeline_add_thread(options->timeline, SPANS, &made->recorder, "checkpoints");
     if (status == NULL && (made->memory == NULL || made->variables == NULL))
@@ -56,6 +61,7 @@ dt_status *dt_checkpoint_writer_create(dt_session *session, const dt_checkpoint_
     }
     int64_t place = 0;
     for (int v = 0; v < artifact->n_variables; v++) {
+        if (dt_session_is_in_parts(session, v)) continue;
         made->variables[v] = made->memory + place;
         place += aligned(artifact->variables[v].bytes);
     }
@@ -76,7 +82,7 @@ void dt_checkpoint_writer_destroy(dt_checkpoint_writer *writer) {
 
 static void record(dt_checkpoint_writer *writer, dt_recorder *recorder, dt_span_kind kind, const char *name, double began) {
     dt_span span = {.began = began, .kind = kind, .name = name, .step = "train", .number = writer->state.step - 1};
-    if (kind == DT_SPAN_CHECKPOINT) span.bytes = dt_checkpoint_copy_bytes(dt_session_artifact(writer->session));
+    if (kind == DT_SPAN_CHECKPOINT) span.bytes = writer->copy_bytes;
     dt_recorder_end(recorder, span);
 }
 
@@ -100,9 +106,9 @@ static void *write_copy(void *argument) {
     dt_checkpoint_writer *self = argument;
     const dt_checkpoint_writer_options *options = &self->options;
     dt_checkpoint_state *state = &self->state;
-    const dt_artifact *artifact = dt_session_artifact(self->session);
+    dt_checkpoint_source source = {dt_session_artifact(self->session), self->variables, self->session, options->progress};
     double began = dt_recorder_now(self->recorder);
-    self->status = dt_checkpoint_save(artifact, self->variables, options->folder, state, options->progress, &self->path);
+    self->status = dt_checkpoint_save(&source, options->folder, state, &self->path);
     if (self->status == NULL) self->status = dt_checkpoint_prune(options->folder, options->keep, state->has_best ? state->best_step : -1);
     if (self->status != NULL) self->status = advise(self->status, options->folder);
     record(self, self->recorder, DT_SPAN_CHECKPOINT, "write checkpoint", began);
@@ -121,14 +127,39 @@ static dt_status *copy_state(dt_checkpoint_writer *writer, const dt_checkpoint_s
     return NULL;
 }
 
+/* Tells what was written, or how that failed. */
+static dt_status *conclude(dt_checkpoint_writer *writer) {
+    if (writer->path != NULL) writer->options.written(writer->options.context, writer->path, writer->state.step);
+    dt_release(writer->path);
+    writer->path = NULL;
+    dt_status *status = writer->status;
+    writer->status = NULL;
+    return status;
+}
+
+/* By the caller's thread, which is the one that collects. */
+static dt_status *write_in_parts(dt_checkpoint_writer *writer) {
+    dt_progress_set(writer->options.progress, DT_ACTIVITY_WRITING);
+    write_copy(writer);
+    dt_progress_set(writer->options.progress, DT_ACTIVITY_COMPUTING);
+    return conclude(writer);
+}
+
+dt_status *dt_checkpoint_writer_give(dt_session *session) {
+    for (int v = 0; v < dt_session_artifact(session)->n_variables; v++)
+        if (!dt_session_is_in_parts(session, v)) DT_TRY(dt_session_collect_variable(session, v, NULL));
+    return dt_checkpoint_give_parts(session);
+}
+
 dt_status *dt_checkpoint_writer_begin(dt_checkpoint_writer *writer, const dt_checkpoint_state *state) {
     if (writer == NULL) return NULL;
     DT_TRY(dt_checkpoint_writer_wait(writer));
     double began = dt_recorder_now(main_recorder(writer));
     DT_TRY(copy_state(writer, state));
     for (int v = 0; v < dt_session_artifact(writer->session)->n_variables; v++)
-        DT_TRY(dt_session_collect_variable(writer->session, v, (void *)(uintptr_t)writer->variables[v]));
+        if (writer->variables[v] != NULL) DT_TRY(dt_session_collect_variable(writer->session, v, (void *)(uintptr_t)writer->variables[v]));
     record(writer, main_recorder(writer), DT_SPAN_CHECKPOINT, "copy variables", began);
+    if (writer->in_parts) return write_in_parts(writer);
     atomic_store(&writer->has_ended, false);
     int reason = pthread_create(&writer->thread, NULL, write_copy, writer);
     if (reason != 0) return dt_status_annotate(dt_thread_error(reason), "writing checkpoints");
@@ -150,10 +181,5 @@ dt_status *dt_checkpoint_writer_wait(dt_checkpoint_writer *writer) {
     if (waits) dt_progress_set(progress, DT_ACTIVITY_COMPUTING);
     if (waits) record(writer, main_recorder(writer), DT_SPAN_WAIT, "wait for checkpoint", began);
     writer->is_writing = false;
-    if (writer->path != NULL) writer->options.written(writer->options.context, writer->path, writer->state.step);
-    dt_release(writer->path);
-    writer->path = NULL;
-    dt_status *status = writer->status;
-    writer->status = NULL;
-    return status;
+    return conclude(writer);
 }

@@ -77,6 +77,8 @@ void dt_log_written(dt_log *log, const char *path, dt_dtype dtype, int n_dims, c
     dt_text_free(&type);
 }
 
+void dt_log_leased(dt_log *log, const dt_log_leases *leases) { tell(log, &(dt_log_event){.kind = DT_LOG_LEASES, .leases = leases}); }
+
 void dt_log_ended(dt_log *log, const dt_log_end *end) { tell(log, &(dt_log_event){.kind = DT_LOG_ENDED, .end = end}); }
 
 void dt_log_detail(dt_log *log, const dt_log_event *event) { tell(log, event); }

@@ -129,12 +129,35 @@ typedef enum dt_log_kind {
     DT_LOG_ENDED,
     DT_LOG_REMARK,
     DT_LOG_PROGRESS,
+    DT_LOG_LEASES, /* of an asynchronous training */
     DT_LOG_PLAN,   /* from here on: details */
     DT_LOG_LAUNCH, /* what launch values are from this step on */
     DT_LOG_TIMES,
     DT_LOG_WEIGHTS,
     DT_LOG_PICTURE
 } dt_log_kind;
+
+/* Who computed the batches of an asynchronous training, and how stale their gradients were. */
+typedef struct dt_log_worker {
+    const char *name;
+    int64_t leases; /* applied */
+    double examples_per_second;
+    bool is_gone;
+} dt_log_worker;
+
+typedef struct dt_log_lag {
+    const char *name; /* "0", "3-4", "513+" */
+    int64_t leases;
+} dt_log_lag;
+
+typedef struct dt_log_leases {
+    int64_t epoch, epochs; /* from 1; epoch 0: of the run */
+    int64_t leases, returned, doubles;
+    double examples_per_second; /* of all workers */
+    int n_lags, n_workers;
+    const dt_log_lag *lags;       /* [n_lags] */
+    const dt_log_worker *workers; /* [n_workers] */
+} dt_log_leases;
 
 /* What it points to is there as long as the call that hears of it. */
 struct dt_log_event {
@@ -144,6 +167,7 @@ struct dt_log_event {
         const dt_log_step *step;
         const dt_log_epoch *epoch;
         const dt_log_end *end;
+        const dt_log_leases *leases;
         const dt_log_plan *plan;
         const dt_log_times *times;
         const dt_log_weights *weights;
@@ -166,6 +190,7 @@ void dt_log_epoch_done(dt_log *log, const dt_log_epoch *epoch, const dt_log_valu
 void dt_log_checkpoint(dt_log *log, const char *path, int64_t number);
 /* A file of results. */
 void dt_log_written(dt_log *log, const char *path, dt_dtype dtype, int n_dims, const int64_t *dims);
+void dt_log_leased(dt_log *log, const dt_log_leases *leases);
 void dt_log_ended(dt_log *log, const dt_log_end *end);
 /* For the person. kind: "note", "warning", "library". */
 void dt_log_remark(dt_log *log, const char *kind, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -131,6 +131,28 @@ static void add_end(dt_text *line, const dt_log_end *end) {
     if (end->first_step_seconds >= 0) add_rounded(line, "first_step_seconds", end->first_step_seconds, 6);
 }
 
+static void add_leases(dt_text *line, const dt_log_leases *leases) {
+    open_event(line, "leases");
+    add_integer(line, "epoch", leases->epoch);
+    add_integer(line, "leases", leases->leases);
+    add_integer(line, "returned", leases->returned);
+    add_integer(line, "doubles", leases->doubles);
+    add_rounded(line, "examples_per_second", leases->examples_per_second, 1);
+    dt_text_append(line, ",\"lags\":{");
+    for (int i = 0; i < leases->n_lags; i++)
+        dt_text_format(line, "%s\"%s\":%" PRId64, i > 0 ? "," : "", leases->lags[i].name, leases->lags[i].leases);
+    dt_text_append(line, "},\"workers\":[");
+    for (int i = 0; i < leases->n_workers; i++) {
+        const dt_log_worker *worker = &leases->workers[i];
+        dt_text_append(line, i > 0 ? ",{\"name\":" : "{\"name\":");
+        dt_text_append_json_string(line, worker->name);
+        add_integer(line, "leases", worker->leases);
+        add_rounded(line, "examples_per_second", worker->examples_per_second, 1);
+        dt_text_format(line, ",\"gone\":%s}", worker->is_gone ? "true" : "false");
+    }
+    dt_text_append(line, "]");
+}
+
 static void add_plan(dt_text *line, const dt_log_plan *plan) {
     open_event(line, "plan");
     add_string(line, "compiler", plan->compiler);
@@ -213,6 +235,7 @@ void dt_log_append_members(const dt_log_event *event, dt_text *line) {
         open_event(line, event->remark.kind);
         add_string(line, "message", event->remark.message);
         break;
+    case DT_LOG_LEASES: add_leases(line, event->leases); break;
     case DT_LOG_PLAN: add_plan(line, event->plan); break;
     case DT_LOG_LAUNCH:
         open_event(line, "launch");

@@ -150,6 +150,25 @@ static void say_end(dt_text *line, const dt_log_end *end) {
     dt_text_append(line, because);
 }
 
+static void say_leases(dt_text *line, const dt_log_leases *leases) {
+    char commas[32];
+    if (leases->epoch > 0)
+        dt_text_format(line, "epoch %" PRId64 "/%" PRId64 "  ", leases->epoch, leases->epochs);
+    else
+        dt_text_append(line, "all  ");
+    dt_text_format(line, "%s lease%s of %d worker%s  %s examples/s", dt_text_with_commas(leases->leases, commas), dt_plural(leases->leases),
+                   leases->n_workers, dt_plural(leases->n_workers), dt_text_with_commas((int64_t)leases->examples_per_second, (char[32]){0}));
+    if (leases->returned > 0) dt_text_format(line, "  %" PRId64 " leased again", leases->returned);
+    dt_text_append(line, "  lag");
+    for (int i = 0; i < leases->n_lags; i++)
+        if (leases->lags[i].leases > 0) dt_text_format(line, " %s: %s", leases->lags[i].name, dt_text_with_commas(leases->lags[i].leases, commas));
+    for (int i = 0; i < leases->n_workers; i++) {
+        const dt_log_worker *worker = &leases->workers[i];
+        dt_text_format(line, "\n  %s%s: %s leases", worker->name, worker->is_gone ? ", gone" : "", dt_text_with_commas(worker->leases, commas));
+        dt_text_format(line, "  %s examples/s", dt_text_with_commas((int64_t)worker->examples_per_second, commas));
+    }
+}
+
 void dt_log_append_line(const dt_log_event *event, dt_text *line) {
     switch (event->kind) {
     case DT_LOG_STARTED: say_start(line, event->start); break;
@@ -158,6 +177,7 @@ void dt_log_append_line(const dt_log_event *event, dt_text *line) {
     case DT_LOG_CHECKPOINT: dt_text_format(line, "checkpoint %s", event->file.path); break;
     case DT_LOG_WRITTEN: dt_text_format(line, "%s  %s", event->file.path, event->file.type); break;
     case DT_LOG_ENDED: say_end(line, event->end); break;
+    case DT_LOG_LEASES: say_leases(line, event->leases); break;
     case DT_LOG_REMARK: dt_text_format(line, "%s: %s", event->remark.kind, event->remark.message); break;
     default: break; /* details */
     }

@@ -114,6 +114,20 @@ static dt_status *compare(const record *all, int p) {
     return NULL;
 }
 
+/* What the first process that differs from process 0 makes of this one. A worker of parameter servers is no reason for the others to end: it leaves,
+ * and to them the run was interrupted. */
+static dt_status *compare_all(const record *all, int n, dt_process_roles roles, int process) {
+    for (int p = 1; p < n; p++) {
+        dt_status *status = compare(all, p);
+        if (status == NULL) continue;
+        if (roles.n_servers == 0 || p < roles.n_servers || p == process) return status;
+        dt_status *interrupted = dt_error(DT_ABORTED, "%s", dt_status_message(status));
+        dt_status_free(status);
+        return interrupted;
+    }
+    return NULL;
+}
+
 /* Each loads its best code, unless some have better code than others. */
 static void agree_on_level(const record *all, int n, int process, dt_agreement *agreed, dt_text *note) {
     int64_t least = all[0].level, most = all[0].level;
@@ -152,7 +166,7 @@ dt_status *dt_rendezvous(const dt_artifact *artifact, const void *bytes, size_t 
     all[process] = record_of(artifact, command, kernels, run);
     all[process].artifact = hash;
     dt_status *status = dt_processes_gather(run->processes, all, sizeof *all, &(dt_step_context){.step = "rendezvous"});
-    for (int p = 1; p < n && status == NULL; p++) status = compare(all, p);
+    if (status == NULL) status = compare_all(all, n, dt_processes_roles(run->processes), process);
     if (status == NULL) agree_on_level(all, n, process, agreed, note);
     if (status == NULL) share_cores(all, n, process, run->processes, agreed);
     dt_release(all);

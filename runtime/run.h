@@ -38,6 +38,7 @@ typedef struct dt_run_options {
     dt_by_rows by_rows;      /* of train */
     double deadline_seconds; /* 0: not said */
     dt_processes *processes; /* of the run, each of which makes this call; NULL: this is the only one */
+    struct dt_ps_team *team; /* of an asynchronous parameter server, or a worker of some; NULL: this is neither */
     int64_t timeline_steps;  /* that are to be recorded; 0: none */
     dt_timeline *timeline;   /* of this process, then; NULL: nothing is recorded */
     int64_t replicas;        /* 0: not said */
@@ -88,6 +89,8 @@ typedef struct dt_run_options {
 } dt_run_options;
 
 dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
+/* In a worker of asynchronous parameter servers: computes what they lease, until their run is over, or `stop` says so. */
+dt_status *dt_run_lease(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 dt_status *dt_run_generate(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);

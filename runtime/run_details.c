@@ -277,7 +277,8 @@ static void emit_times(dt_run_details *details, int64_t number) {
 static dt_status *emit_weights(const dt_run_details *details, int64_t number) {
     for (int v = 0; v < details->artifact->n_variables; v++) {
         const dt_artifact_variable *variable = &details->artifact->variables[v];
-        if (variable->kind != DT_VARIABLE_PARAMETER) continue;
+        bool is_here = dt_session_has_whole_variable(details->session, v); /* rows of a table may be in several processes */
+        if (variable->kind != DT_VARIABLE_PARAMETER || !is_here) continue;
         dt_log_weights weights = {.path = variable->path,
                                   .number = number,
                                   .dtype = variable->tensor.dtype,

@@ -14,6 +14,7 @@
 #include "runtime/run.h"
 #include "runtime/run_details.h"
 #include "runtime/runner.h"
+#include "runtime/serving.h"
 #include "runtime/threads/clock.h"
 
 #include <inttypes.h>
@@ -44,6 +45,7 @@ typedef struct training {
     dt_runner *trainer;
     evaluation *evaluations; /* [n_evaluations] */
     int n_evaluations;
+    dt_serving *serving;       /* of an asynchronous parameter server; NULL: it is none */
     dt_log_folder *log_folder; /* NULL: there is none, or another process writes it */
     dt_run_details *details;   /* NULL: nobody wants them */
     dt_metric metric;          /* that --keep-best or --stop-after-no-gain watch */
@@ -64,20 +66,15 @@ typedef struct training {
 
 /* ---- checkpoints ---- */
 
-/* To the process that writes, what it does not have itself. */
-static dt_status *give_shares(const training *run) {
-    for (int v = 0; v < run->artifact->n_variables; v++) DT_TRY(dt_session_collect_variable(run->session, v, NULL));
-    return NULL;
-}
-
 /* One process writes what all have. */
 static dt_status *save(training *run) {
     if (run->options->checkpoint_dir == NULL) return NULL;
+    if (run->serving != NULL) DT_TRY(dt_ps_leasing_sync(run->options->team));
     dt_reports *reports = dt_runner_reports(run->trainer);
     run->state.n_added = dt_reports_n_added(reports);
     run->state.n_totals = run->state.n_added > 0 ? dt_reports_n_totals(reports) : 0;
     run->state.totals = (dt_total *)(uintptr_t)dt_reports_totals(reports);
-    dt_status *status = run->writer != NULL ? dt_checkpoint_writer_begin(run->writer, &run->state) : give_shares(run);
+    dt_status *status = run->writer != NULL ? dt_checkpoint_writer_begin(run->writer, &run->state) : dt_checkpoint_writer_give(run->session);
     run->state.totals = NULL; /* the reports' */
     run->saved_step = run->state.step;
     return status;
@@ -138,7 +135,7 @@ static dt_status *check_past(const training *run) {
         dt_checkpoint_state_free(&newest);
         if (status != NULL || is_past) return status;
     }
-    return dt_error_in(DT_ALREADY_EXISTS, run->resumed_from, 0, "there is a checkpoint already: go on from it with --resume, or name another folder");
+    return dt_checkpoint_check_new(run->options->checkpoint_dir);
 }
 
 /* The seed and the shape of the run are those of the checkpoint, where the command line does not say otherwise. */
@@ -284,6 +281,7 @@ static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
     shape.replicas = run->about.replicas;
     if (shape.global_batch == 0 && options->replicas == 0 && saved->global_batch != 0) shape.global_batch = saved->global_batch;
     DT_TRY(dt_run_rows(&shape, dt_pipeline_rows(&run->artifact->pipelines[run->from]), &run->about.rows));
+    if (options->team != NULL) run->about.replicas = 1;
     dt_pipeline_options data = {.folder = options->data,
                                 .replicas = run->about.replicas,
                                 .rows = run->about.rows,
@@ -345,7 +343,8 @@ static dt_status *open_session(training *run) {
     dt_run_details_want(options, &run->about);
     run->about.steps_per_epoch = dt_pipeline_n_batches(run->data);
     run->about.epochs = epochs_of(options, run->about.steps_per_epoch);
-    if (options->checkpoint_dir != NULL && dt_run_leads(options)) run->about.host_bytes = dt_checkpoint_copy_bytes(run->artifact);
+    bool in_parts = options->by_rows && dt_processes_count(options->processes) > 1;
+    if (options->checkpoint_dir != NULL && dt_run_leads(options)) run->about.host_bytes = dt_checkpoint_copy_bytes(run->artifact, in_parts);
     DT_TRY(dt_run_open_session(run->kernels, options, &run->about, &run->session));
     DT_TRY(open_writer(run));
     DT_TRY(dt_pipeline_check(run->data, run->step));
@@ -385,6 +384,14 @@ static dt_status *find_metrics(training *run) {
     return status;
 }
 
+/* Batches come as leases, each of one replica. */
+static dt_status *open_serving(training *run) {
+    const dt_run_options *options = run->options;
+    dt_serving_options serving = {
+        .team = options->team, .session = run->session, .processes = options->processes, .stop = options->stop, .step = run->step};
+    return dt_serving_create(&serving, run->about.said_replicas, &run->serving);
+}
+
 static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     const dt_run_options *options = run->options;
     DT_TRY(dt_run_find_step(run->artifact, options, "train", &run->step));
@@ -409,6 +416,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     run->about.seed = options->seed;
     DT_TRY(find_checkpoint(run, saved));
     DT_TRY(open_log_folder(run));
+    run->about.said_replicas = run->about.replicas;
     DT_TRY(open_data(run, saved));
     DT_TRY(open_session(run));
     DT_TRY(dt_run_compare_data(run->session, run->data));
@@ -422,7 +430,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     else if (options->on != NULL)
         DT_TRY(take_over(run, saved));
     dt_session_set_length(run->session, run->about.epochs, run->about.steps_per_epoch);
-    return NULL;
+    return options->team != NULL ? open_serving(run) : NULL;
 }
 
 /* From here on there is something to lose. */
@@ -432,7 +440,7 @@ static dt_status *announce(training *run) {
         run->log, run->kernels, run->session, run->data, run->step,
         (dt_log_start){.epochs = run->about.epochs, .seed = run->about.seed, .first_step = run->state.step, .resumed_from = run->resumed_from});
     DT_TRY(dt_run_details_started(run->details, run->state.step));
-    for (int i = 0; i < run->n_evaluations; i++) dt_run_log_reading(run->log, run->evaluations[i].data);
+    for (int i = 0; i < run->n_evaluations && run->serving == NULL; i++) dt_run_log_reading(run->log, run->evaluations[i].data);
     return NULL;
 }
 
@@ -458,7 +466,7 @@ static dt_status *say_who_is_slow(training *run, double seconds) {
     static const double LEAST_SECONDS = 1, LEAST_TIMES = 3;
     dt_processes *processes = run->options->processes;
     int n = dt_processes_count(processes), slowest = 0;
-    if (n == 1) return NULL;
+    if (n == 1 || run->serving != NULL) return NULL;
     double idle = dt_processes_idle_seconds(processes), others = 0;
     double *busy = dt_allocate_zeroed((size_t)n, sizeof *busy);
     if (busy == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
@@ -522,11 +530,31 @@ static double throughput(training *run) {
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Applies the next lease of a step. There is a barrier before each checkpoint, and where the run ends. */
+static dt_status *serve(training *run, dt_runner *runner, int step, dt_runner_outcome *outcome) {
+    const dt_run_options *options = run->options;
+    dt_serving_place place = {.step = step, .trains = step == run->step, .epoch = run->state.epoch, .number = run->state.step, .most = INT64_MAX};
+    if (place.trains && options->max_steps >= 0) place.most = options->max_steps - place.number;
+    if (place.trains && options->checkpoint_every > 0)
+        place.most = smaller(place.most, options->checkpoint_every - place.number % options->checkpoint_every);
+    return dt_serving_step(run->serving, runner, &place, outcome);
+}
+
+/* Goes to a position of an epoch of the data. */
+static dt_status *go_to(training *run, dt_runner *runner, dt_pipeline *data, int64_t epoch, int64_t position) {
+    if (run->serving == NULL) return dt_runner_begin(runner, data, epoch, position);
+    dt_runner_go_to(runner, data, epoch, position);
+    return NULL;
+}
+
 /* Runs the next batch. One that has run counts, also where what it left is an error. */
 static dt_status *train_step(training *run, dt_runner_outcome *outcome) {
     int64_t n_run = dt_runner_n_run(run->trainer);
     dt_run_details_step(run->details);
-    dt_status *status = dt_runner_step(run->trainer, run->state.step, wants_to_end(run), outcome);
+    dt_status *status = run->serving != NULL ? serve(run, run->trainer, run->step, outcome)
+                                             : dt_runner_step(run->trainer, run->state.step, wants_to_end(run), outcome);
     if (dt_runner_n_run(run->trainer) > n_run) {
         run->state.step++;
         run->state.examples = dt_runner_position(run->trainer);
@@ -555,7 +583,7 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
     dt_reports *reports = dt_runner_reports(run->trainer);
     double began = dt_seconds_now();
     run->idle_before = dt_processes_idle_seconds(run->options->processes);
-    DT_TRY(dt_runner_begin(run->trainer, run->data, run->state.epoch, run->state.examples));
+    DT_TRY(go_to(run, run->trainer, run->data, run->state.epoch, run->state.examples));
     if (run->state.examples > 0 && saved->n_added > 0 && saved->n_totals == dt_reports_n_totals(reports))
         dt_reports_restore(reports, saved->totals, saved->n_added);
     dt_runner_outcome outcome = DT_RUNNER_RAN;
@@ -568,7 +596,8 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
     }
     *complete = outcome == DT_RUNNER_EPOCH_OVER;
     DT_TRY(say_who_is_slow(run, dt_seconds_now() - began));
-    return report_epoch(run, run->trainer, *complete);
+    DT_TRY(report_epoch(run, run->trainer, *complete));
+    return run->serving != NULL ? dt_serving_say(run->serving, run->state.epoch + 1, run->about.epochs, run->log) : NULL;
 }
 
 /* Whether it follows the epoch that is under way. */
@@ -580,9 +609,9 @@ static bool is_due(const training *run, int step) {
 /* *whole is false when a signal came. */
 static dt_status *evaluate(training *run, const evaluation *one, bool *whole) {
     dt_runner_outcome outcome = DT_RUNNER_RAN;
-    DT_TRY(dt_runner_begin(one->runner, one->data, 0, 0));
+    DT_TRY(go_to(run, one->runner, one->data, 0, 0));
     for (int64_t batch = 0; outcome == DT_RUNNER_RAN; batch++) {
-        DT_TRY(dt_runner_step(one->runner, batch, stopped(run), &outcome));
+        DT_TRY(run->serving != NULL ? serve(run, one->runner, one->step, &outcome) : dt_runner_step(one->runner, batch, stopped(run), &outcome));
         if (outcome == DT_RUNNER_RAN) show_progress(run, one->runner);
         DT_TRY(dt_checkpoint_writer_look(run->writer));
     }
@@ -691,6 +720,7 @@ static dt_status *train_epochs(training *run, dt_checkpoint_state *saved) {
     if (has_weights && run->saved_step != run->state.step) DT_TRY(save(run));
     DT_TRY(dt_checkpoint_writer_wait(run->writer));
     if (run->state.step == first_step && run->resumed_from != NULL) explain_idleness(run);
+    if (run->serving != NULL && run->state.epoch - first_epoch != 1) DT_TRY(dt_serving_say(run->serving, 0, 0, run->log));
     dt_log_ended(run->log, &(dt_log_end){.reason = run->reason != NULL ? run->reason : "epochs",
                                          .steps = run->state.step,
                                          .epochs = run->state.epoch,
@@ -722,6 +752,7 @@ dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options
     dt_checkpoint_state_free(&saved);
     dt_checkpoint_state_free(&run.state);
     dt_metric_free(&run.metric);
+    dt_serving_destroy(run.serving);
     dt_run_details_destroy(run.details);
     dt_log_folder_close(run.log_folder);
     dt_plateau_free(&run.plateau);

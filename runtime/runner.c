@@ -93,7 +93,7 @@ void dt_runner_destroy(dt_runner *runner) {
     dt_release(runner);
 }
 
-dt_status *dt_runner_begin(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, int64_t position) {
+void dt_runner_go_to(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, int64_t position) {
     runner->pipeline = pipeline;
     dt_status_free(runner->next_status);
     runner->next_status = NULL;
@@ -104,8 +104,12 @@ dt_status *dt_runner_begin(dt_runner *runner, dt_pipeline *pipeline, int64_t epo
     runner->n_bad_before = dt_pipeline_bad_indices(runner->pipeline);
     runner->began = runner->first_done = runner->last_done = runner->now = dt_seconds_now();
     runner->waited = 0;
-    DT_TRY(dt_pipeline_start(runner->pipeline, epoch, position));
     dt_reports_reset(runner->reports);
+}
+
+dt_status *dt_runner_begin(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, int64_t position) {
+    DT_TRY(dt_pipeline_start(pipeline, epoch, position));
+    dt_runner_go_to(runner, pipeline, epoch, position);
     return NULL;
 }
 
@@ -200,6 +204,14 @@ static dt_status *account(dt_runner *runner, int64_t rows, int64_t counter, int6
 dt_status *dt_runner_run(dt_runner *runner, const dt_batch *batch) {
     DT_TRY(dt_session_run(runner->session, runner->step, batch, runner->aggregates));
     return account(runner, batch->rows, batch->counter, -1);
+}
+
+dt_status *dt_runner_run_at(dt_runner *runner, const dt_batch *batch, int64_t first) {
+    runner->now = dt_seconds_now();
+    DT_TRY(dt_session_run(runner->session, runner->step, batch, runner->aggregates));
+    runner->position += batch->rows;
+    runner->now = runner->last_done = dt_seconds_now();
+    return account(runner, batch->rows, batch->counter, first);
 }
 
 dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runner_outcome *outcome) {

@@ -28,6 +28,11 @@ typedef enum dt_runner_outcome {
     DT_RUNNER_STOPPED     /* a process said so, or its pipeline's `stop` ended the wait for one; dt_runner_begin may follow */
 } dt_runner_outcome;
 
+/* The same for batches that dt_runner_run_at runs, in any order: the pipeline is not started. */
+void dt_runner_go_to(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, int64_t position);
+/* Runs a batch that stands at example `first` of the epoch; its rows count as consumed. Fails as dt_runner_step does. */
+dt_status *dt_runner_run_at(dt_runner *runner, const dt_batch *batch, int64_t first);
+
 /* Runs a batch of the caller's. Fails as dt_runner_step does. */
 dt_status *dt_runner_run(dt_runner *runner, const dt_batch *batch);
 

@@ -284,6 +284,15 @@ static const int64_t *axis_strides(const dt_weight_plan *plan, const dt_weight_p
     return strides;
 }
 
+const dt_safetensor *dt_weight_plan_same(const dt_weight_plan *plan, const dt_weight_target *target) {
+    if (target->pieces.n != 1) return NULL;
+    const dt_weight_piece *piece = &target->pieces.items[0];
+    const dt_safetensor *source = &plan->sources[piece->source];
+    bool is_same = piece->rule->axes == NULL && piece->rule->scale == 1 && source->dtype == target->dtype && source->n_dims == target->n_dims;
+    for (int d = 0; d < target->n_dims && is_same; d++) is_same = source->dims[d] == target->dims[d];
+    return is_same ? source : NULL;
+}
+
 dt_status *dt_weight_plan_fill(const dt_weight_plan *plan, const dt_weight_target *target, void *data) {
     for (size_t i = 0; i < target->pieces.n; i++) {
         const dt_weight_piece *piece = &target->pieces.items[i];

@@ -49,6 +49,9 @@ void dt_weight_plan_make(dt_weight_plan *plan);
 /* Elements of a target. */
 int64_t dt_weight_target_elements(const dt_weight_target *target);
 
+/* The source that a target is, element by element; NULL: it is made of several, or of other elements. */
+const dt_safetensor *dt_weight_plan_same(const dt_weight_plan *plan, const dt_weight_target *target);
+
 /* Makes a target, dense, in `data`. DT_OUT_OF_RANGE for a whole number that does not fit its type, and what dt_safetensors_load says. */
 dt_status *dt_weight_plan_fill(const dt_weight_plan *plan, const dt_weight_target *target, void *data);
 

@@ -105,11 +105,14 @@ static void warn_of_rules(input *in, const dt_weight_plan *plan) {
     }
 }
 
-static void warn_of_numbers(input *in, const dt_weight_target *target, const void *data) {
-    int64_t n = dt_weight_count_not_finite(target->dtype, data, dt_weight_target_elements(target));
+static void warn_of(input *in, const dt_weight_target *target, int64_t n) {
     if (n == 0) return;
     dt_text_format(&in->report->warnings, "%s%s: %lld of its elements %s infinite or no number (NaN)", in->report->warnings.n > 0 ? "\n" : "",
                    target->name, (long long)n, n == 1 ? "is" : "are");
+}
+
+static void warn_of_numbers(input *in, const dt_weight_target *target, const void *data) {
+    warn_of(in, target, dt_weight_count_not_finite(target->dtype, data, dt_weight_target_elements(target)));
 }
 
 /* ---- reading ---- */
@@ -191,20 +194,61 @@ static dt_status *check_load(input *in, const dt_weight_plan *plan) {
                     described(in), n, n == 1 ? "is" : "are", n == 1 ? "it" : "them", missing.data);
 }
 
+/* Of some tables a process has nothing. */
+static bool is_set(const dt_weight_target *target, const dt_session *session) {
+    int variable = dt_artifact_find_variable(dt_session_artifact(session), target->name);
+    return target->pieces.n > 0 && dt_session_own_part(session, variable).n_bytes > 0;
+}
+
+/* Where a variable's elements come from, piece by piece: of a table this process may have some rows alone, and no memory for the others. NULL: they
+ * have to be made, all of them. */
+static const dt_safetensor *in_pieces(const dt_weight_plan *plan, const dt_weight_target *target, const dt_session *session, int variable) {
+    bool has_all = dt_session_own_part(session, variable).n_bytes == dt_session_artifact(session)->variables[variable].bytes;
+    return has_all ? NULL : dt_weight_plan_same(plan, target);
+}
+
+static dt_status *set_piece(dt_session *session, int variable, int64_t first, int64_t n, const char *piece) {
+    dt_byte_range own = dt_session_own_part(session, variable);
+    int64_t begin = first > own.first ? first : own.first, own_end = own.first + own.n_bytes, end = first + n < own_end ? first + n : own_end;
+    if (begin >= end) return NULL;
+    return dt_session_set_part(session, variable, (dt_byte_range){begin, end - begin}, piece + (begin - first));
+}
+
+/* Reads all of it, to warn of its numbers. */
+static dt_status *set_in_pieces(input *in, dt_session *session, int variable, const dt_weight_target *target, const dt_safetensor *source) {
+    int64_t n_wrong = 0;
+    for (int64_t first = 0, n; first < source->n_bytes; first += n) {
+        n = source->n_bytes - first < DT_SAFETENSORS_PIECE_BYTES ? source->n_bytes - first : DT_SAFETENSORS_PIECE_BYTES;
+        DT_TRY(dt_safetensors_load_part(in->file, source, first, (size_t)n, in->buffer));
+        n_wrong += dt_weight_count_not_finite(target->dtype, in->buffer, n / (int64_t)dt_dtype_bytes(target->dtype));
+        DT_TRY(set_piece(session, variable, first, n, in->buffer));
+    }
+    warn_of(in, target, n_wrong);
+    return NULL;
+}
+
+static dt_status *set_variable(input *in, dt_session *session, const dt_weight_plan *plan, const dt_weight_target *target) {
+    int variable = dt_artifact_find_variable(dt_session_artifact(session), target->name);
+    const dt_safetensor *source = in_pieces(plan, target, session, variable);
+    if (source != NULL) return set_in_pieces(in, session, variable, target, source);
+    DT_TRY(dt_weight_plan_fill(plan, target, in->buffer));
+    warn_of_numbers(in, target, in->buffer);
+    return dt_session_set_variable(session, variable, in->buffer);
+}
+
 static dt_status *set_variables(input *in, dt_session *session, const dt_weight_plan *plan) {
     const dt_artifact *artifact = dt_session_artifact(session);
-    int64_t most_bytes = 0;
-    for (int i = 0; i < artifact->n_variables; i++)
-        if (artifact->variables[i].bytes > most_bytes) most_bytes = artifact->variables[i].bytes;
-    in->buffer = dt_allocate((size_t)most_bytes);
-    if (in->buffer == NULL) return no_memory(in);
+    int64_t most_bytes = DT_SAFETENSORS_PIECE_BYTES;
     for (size_t t = 0; t < plan->targets.n; t++) {
         const dt_weight_target *target = &plan->targets.items[t];
-        if (target->pieces.n == 0) continue;
-        DT_TRY(dt_weight_plan_fill(plan, target, in->buffer));
-        warn_of_numbers(in, target, in->buffer);
-        DT_TRY(dt_session_set_variable(session, dt_artifact_find_variable(artifact, target->name), in->buffer));
+        int variable = dt_artifact_find_variable(artifact, target->name);
+        bool is_made = is_set(target, session) && in_pieces(plan, target, session, variable) == NULL;
+        if (is_made && artifact->variables[variable].bytes > most_bytes) most_bytes = artifact->variables[variable].bytes;
     }
+    in->buffer = dt_allocate((size_t)most_bytes);
+    if (in->buffer == NULL) return no_memory(in);
+    for (size_t t = 0; t < plan->targets.n; t++)
+        if (is_set(&plan->targets.items[t], session)) DT_TRY(set_variable(in, session, plan, &plan->targets.items[t]));
     return NULL;
 }
 

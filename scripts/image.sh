@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# An image: a root file system of Debian 12 with dtrun, its plugin for MPI and Open MPI, for `docker import` and for what else runs root file systems.
-# It is tried by chroot: trainings of one process and of two, which have to end with the same bytes. The Dockerfile takes the same steps.
+# An image: a root file system of Debian 12 with dtrun, its plugin for MPI, Open MPI and ZeroMQ, for `docker import` and for what else runs root file
+# systems. It is tried by chroot: trainings of one process, of two, and with parameter servers, which have to end with the same bytes. The Dockerfile
+# takes the same steps.
 #
-#   scripts/image.sh [FOLDER]     writes dt-VERSION-image.tar.gz into FOLDER, build-image by default, and prints its size, and that without MPI
+#   scripts/image.sh [FOLDER]     writes dt-VERSION-image.tar.gz into FOLDER, build-image by default, and prints its size, and that without MPI and ZeroMQ
 #
 # Needs root, a network, and the right to mount and chroot; without, it says on stderr what it misses and exits with 77.
 set -euo pipefail
-case ${1-} in -*) sed -n '2,7p' "$0"; exit 2 ;; esac
+case ${1-} in -*) sed -n '2,8p' "$0"; exit 2 ;; esac
 cd "$(dirname "$0")/.."
 
 folder=${1:-build-image}
@@ -60,7 +61,7 @@ without=$(megabytes "$folder/without.tar.gz")
 rm "$folder/without.tar.gz"
 
 # mpirun reaches other machines by ssh. The MPI operator of Kubernetes gives each job a key of its own, and machines names that nobody has seen before.
-install openmpi-bin openssh-client openssh-server
+install openmpi-bin openssh-client openssh-server libzmq5
 command install -s -D -t "$root/usr/local/lib" build/libdt_mpi_openmpi.so
 mkdir -p "$root/run/sshd"
 rm -f "$root"/etc/ssh/ssh_host_*
@@ -68,6 +69,7 @@ printf 'Host *\n    StrictHostKeyChecking no\n    UserKnownHostsFile /dev/null\n
 printf 'StrictModes no\n' >"$root/etc/ssh/sshd_config.d/mpi.conf"
 inside "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
         mpirun --oversubscribe --bind-to none --mca pml ob1 --mca btl self,vader --mca oob_tcp_if_include lo -n 2 $train --checkpoint-dir two"
-cmp "$work/one/step-20/model.safetensors" "$work/two/step-20/model.safetensors"
+inside "$train --checkpoint-dir served --local-servers 1 --workers 2 --staleness 0"
+for other in two served; do cmp "$work/one/step-20/model.safetensors" "$work/$other/step-20/model.safetensors"; done
 pack "$archive"
-echo "$archive: $(megabytes "$archive") compressed, $without without MPI"
+echo "$archive: $(megabytes "$archive") compressed, $without without MPI and ZeroMQ"

@@ -18,7 +18,7 @@ def constants():
     found = {name: int(value) for name, value in re.findall(r"\b(DT_PS_\w+) = (\d+)", text)}
     for body in re.findall(r"typedef enum \w+ \{(.*?)\}", text, re.DOTALL):  # enumerations count from 0
         found.update({name: i for i, name in enumerate(re.findall(r"^    (DT_PS_\w+)", body, re.MULTILINE))})
-    return found | {f"UINT{bits}_MAX": 2 ** bits - 1 for bits in (8, 16, 32, 64)}
+    return found | {f"UINT{bits}_MAX": 2 ** bits - 1 for bits in (8, 16, 32, 64)} | {f"INT{bits}_MAX": 2 ** (bits - 1) - 1 for bits in (32, 64)}
 
 
 def field(kind, arguments, numbers):

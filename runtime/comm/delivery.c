@@ -1,14 +1,10 @@
-/* delivery: see delivery.h. An exchange of one round, made for each run. */
+/* delivery: see delivery.h. Exchanges of one round, made for each run: of sizes, and of what they are of. */
 #include "runtime/comm/delivery.h"
 
 #include "base/arena.h"
 #include "base/memory.h"
 
 #include <string.h>
-
-enum {
-    SIZES_OF_A_RECORD = DT_RECORD_BYTES / sizeof(int64_t)
-};
 
 typedef struct parcel {
     char *data;
@@ -17,11 +13,12 @@ typedef struct parcel {
 
 struct dt_delivery {
     dt_processes *processes;
+    dt_delivery_way way;
     int number, n, tag;
     const char *label;
     parcel *to, *from; /* [n]; what goes to itself is in `to` alone */
-    int64_t *sizes;    /* [n * SIZES_OF_A_RECORD] as they are told */
-    dt_arena *arena;   /* of the exchange that is run */
+    int64_t *sizes;    /* [2][n] as they are told, and heard */
+    dt_arena *arena;   /* of the exchanges that are run */
 };
 
 /* ---- memory ---- */
@@ -41,14 +38,15 @@ static dt_status *make_room(dt_delivery *delivery, parcel *parcel, int64_t n) {
     return NULL;
 }
 
-dt_status *dt_delivery_create(dt_processes *processes, const char *label, dt_delivery **delivery) {
+dt_status *dt_delivery_create(dt_processes *processes, dt_delivery_way way, const char *label, dt_delivery **delivery) {
     dt_delivery *made = dt_allocate_zeroed(1, sizeof *made);
     *delivery = NULL;
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    *made = (dt_delivery){.processes = processes, .number = dt_processes_number(processes), .n = dt_processes_count(processes), .label = label};
+    dt_process_roles roles = dt_processes_roles(processes);
+    *made = (dt_delivery){.processes = processes, .way = way, .number = roles.process, .n = roles.n_processes, .label = label};
     made->to = dt_allocate_zeroed((size_t)made->n, sizeof *made->to);
     made->from = dt_allocate_zeroed((size_t)made->n, sizeof *made->from);
-    made->sizes = dt_allocate_zeroed((size_t)made->n, DT_RECORD_BYTES);
+    made->sizes = dt_allocate_zeroed(2 * (size_t)made->n, sizeof *made->sizes);
     if (processes != NULL) made->tag = dt_processes_new_tag(processes);
     if (made->to != NULL && made->from != NULL && made->sizes != NULL) {
         *delivery = made;
@@ -66,7 +64,7 @@ void dt_delivery_destroy(dt_delivery *delivery) {
     }
     dt_release(delivery->to);
     dt_release(delivery->from);
-    dt_release(delivery->sizes);
+    dt_processes_release(delivery->processes, release, delivery->sizes, 1);
     dt_arena_destroy(delivery->arena);
     dt_release(delivery);
 }
@@ -93,62 +91,73 @@ const void *dt_delivery_from(const dt_delivery *delivery, int from, size_t *byte
 
 /* ---- running ---- */
 
-/* Everybody's sizes to all, as many as a record holds at a time. */
-static dt_status *tell_sizes(dt_delivery *delivery, const dt_step_context *context) {
-    int64_t *sizes = delivery->sizes;
-    for (int first = 0; first < delivery->n; first += SIZES_OF_A_RECORD) {
-        int n = delivery->n - first < SIZES_OF_A_RECORD ? delivery->n - first : (int)SIZES_OF_A_RECORD;
-        for (int i = 0; i < n; i++) sizes[delivery->number * n + i] = delivery->to[first + i].n;
-        DT_TRY(dt_processes_gather(delivery->processes, sizes, (size_t)n * sizeof *sizes, context));
-        bool is_here = delivery->number >= first && delivery->number < first + n;
-        for (int p = 0; p < delivery->n && is_here; p++) delivery->from[p].n = sizes[p * n + delivery->number - first];
-    }
-    return NULL;
+/* Whether one process may have something for another one. */
+static bool goes(const dt_delivery *delivery, int from, int to) {
+    dt_process_roles roles = dt_processes_roles(delivery->processes);
+    int holder = delivery->way == DT_DELIVERY_TO_OWNERS ? from : to, owner = delivery->way == DT_DELIVERY_TO_OWNERS ? to : from;
+    return from != to && dt_process_holds(roles, holder) && dt_process_owns(roles, owner);
 }
 
-/* Slot p is what comes from process p, slot n + p what goes there. */
-static dt_status *exchange(dt_delivery *delivery, const dt_step_context *context) {
+/* To each what is in `to`, from each what `from` has room for. Slot p is what comes from process p, slot n + p what goes there. */
+static dt_status *exchange(dt_delivery *delivery, const parcel *to, const parcel *from, const dt_step_context *context) {
     int n = delivery->n;
-    int64_t n_sent = 0;
     dt_schedule_slot *slots = DT_NEW_ARRAY(delivery->arena, dt_schedule_slot, 2 * n);
     dt_schedule_message *messages = DT_NEW_ARRAY(delivery->arena, dt_schedule_message, 2 * n);
     dt_schedule_round *round = DT_NEW(delivery->arena, dt_schedule_round);
+    dt_schedule schedule = {.n_slots = 2 * n, .slots = slots, .n_rounds = 1, .rounds = round};
     *round = (dt_schedule_round){.messages = messages};
     for (int p = 0; p < n; p++) {
-        parcel *from = &delivery->from[p], *to = &delivery->to[p];
-        if (p == delivery->number) continue;
-        DT_TRY(make_room(delivery, from, from->n));
-        slots[p] = (dt_schedule_slot){0, from->n};
-        slots[n + p] = (dt_schedule_slot){0, to->n};
-        if (from->n > 0) messages[round->n_messages++] = (dt_schedule_message){p, false, p, 0, from->n};
-        if (to->n > 0) messages[round->n_messages++] = (dt_schedule_message){p, true, n + p, 0, to->n};
-        n_sent += to->n;
+        bool receives = goes(delivery, p, delivery->number) && from[p].n > 0, sends = goes(delivery, delivery->number, p) && to[p].n > 0;
+        slots[p] = (dt_schedule_slot){0, from[p].n};
+        slots[n + p] = (dt_schedule_slot){0, to[p].n};
+        if (receives) messages[round->n_messages++] = (dt_schedule_message){p, false, p, 0, from[p].n};
+        if (sends) messages[round->n_messages++] = (dt_schedule_message){p, true, n + p, 0, to[p].n};
+        if (sends) schedule.n_sent_bytes += to[p].n;
     }
-    dt_schedule schedule = {.n_slots = 2 * n, .slots = slots, .n_rounds = 1, .rounds = round, .n_sent_bytes = n_sent};
     dt_exchange *made = dt_exchange_create(&schedule, 0, NULL, delivery->label, delivery->tag, delivery->arena);
     for (int p = 0; p < n; p++) {
-        made->slots[p] = delivery->from[p].data;
-        made->slots[n + p] = delivery->to[p].data;
+        made->slots[p] = from[p].data;
+        made->slots[n + p] = to[p].data;
     }
     dt_processes_begin(delivery->processes, made, context);
     return dt_processes_wait(delivery->processes, made, made->n_begun);
 }
 
-static dt_status *exchange_guarded(dt_delivery *delivery, const dt_step_context *context) {
+/* Each hears from each how much there will be. */
+static dt_status *tell_sizes(dt_delivery *delivery, const dt_step_context *context) {
+    int n = delivery->n;
+    int64_t *told = delivery->sizes, *heard = told + n;
+    parcel *to = DT_NEW_ARRAY(delivery->arena, parcel, n), *from = DT_NEW_ARRAY(delivery->arena, parcel, n);
+    for (int p = 0; p < n; p++) {
+        told[p] = delivery->to[p].n;
+        heard[p] = 0;
+        to[p] = (parcel){.data = (char *)&told[p], .n = sizeof *told};
+        from[p] = (parcel){.data = (char *)&heard[p], .n = sizeof *heard};
+    }
+    DT_TRY(exchange(delivery, to, from, context));
+    for (int p = 0; p < n; p++) {
+        if (heard[p] < 0) return dt_error(DT_DATA_LOSS, "process %d has %lld bytes of %s", p, (long long)heard[p], delivery->label);
+        delivery->from[p].n = heard[p];
+    }
+    return NULL;
+}
+
+static dt_status *run(dt_delivery *delivery, const int64_t *expected, const dt_step_context *context) {
+    if (expected == NULL) DT_TRY(tell_sizes(delivery, context));
+    for (int p = 0; p < delivery->n && expected != NULL; p++) delivery->from[p].n = expected[p];
+    for (int p = 0; p < delivery->n; p++) DT_TRY(make_room(delivery, &delivery->from[p], delivery->from[p].n));
+    return exchange(delivery, delivery->to, delivery->from, context);
+}
+
+dt_status *dt_delivery_run(dt_delivery *delivery, const int64_t *expected, const dt_step_context *context) {
     jmp_buf guard;
+    if (delivery->n == 1) return NULL;
     dt_arena_destroy(delivery->arena);
     delivery->arena = dt_arena_create();
     if (delivery->arena == NULL || setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for %s", delivery->label);
     dt_arena_guard(delivery->arena, &guard);
-    dt_status *status = exchange(delivery, context);
+    dt_status *status = run(delivery, expected, context);
     dt_arena_guard(delivery->arena, NULL);
     if (status != NULL) dt_processes_settle(delivery->processes);
     return status;
-}
-
-dt_status *dt_delivery_run(dt_delivery *delivery, const int64_t *expected, const dt_step_context *context) {
-    if (delivery->n == 1) return NULL;
-    if (expected == NULL) DT_TRY(tell_sizes(delivery, context));
-    for (int p = 0; p < delivery->n && expected != NULL; p++) delivery->from[p].n = expected[p];
-    return exchange_guarded(delivery, context);
 }

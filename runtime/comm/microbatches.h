@@ -6,16 +6,21 @@
 #ifndef DT_RUNTIME_COMM_MICROBATCHES_H
 #define DT_RUNTIME_COMM_MICROBATCHES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The processes of a run. Each holds a run of the microbatches, and owns a share of what is shared out. Where there are parameter servers, these, the
  * first n_servers processes, own all shares and hold no microbatch; the workers after them hold all microbatches and own nothing. */
 typedef struct dt_process_roles {
     int n_processes, n_servers;
+    int process; /* this one */
 } dt_process_roles;
 
 static inline int dt_process_n_workers(dt_process_roles roles) { return roles.n_processes - roles.n_servers; } /* that hold microbatches */
 static inline int dt_process_n_owners(dt_process_roles roles) { return roles.n_servers > 0 ? roles.n_servers : roles.n_processes; }
+
+static inline bool dt_process_holds(dt_process_roles roles, int process) { return process >= roles.n_servers; } /* microbatches */
+static inline bool dt_process_owns(dt_process_roles roles, int process) { return process < dt_process_n_owners(roles); }
 
 /* A process owns what lies between its own bound and that of the next process, of n_owners equal shares: bounds are 0 to n_owners. */
 static inline int dt_process_bound(dt_process_roles roles, int process) {

@@ -51,7 +51,7 @@ struct dt_peers {
     double here_since;     /* and since when it has done so without a gap: nothing is heard by one that is stopped itself */
     bool person_knows;
     int stop;  /* signal that somebody was sent; 0: none */
-    peer *all; /* [n_processes] */
+    peer *all; /* [members] */
     const dt_process_name *names;
     const char *state_folder;
 };
@@ -73,15 +73,14 @@ void dt_progress_describe(const dt_progress *progress, char *text, size_t bytes)
 
 dt_status *dt_peers_create(dt_transport *transport, double deadline_seconds, dt_progress *progress, const char *state_folder, dt_peers **peers) {
     dt_peers *made = dt_allocate(sizeof *made);
-    peer *all = dt_allocate_zeroed((size_t)transport->n_processes, sizeof *all);
+    peer *all = dt_allocate_zeroed((size_t)dt_transport_n_members(transport), sizeof *all);
     *peers = NULL;
     if (made == NULL || all == NULL) {
         dt_release(made);
         dt_release(all);
         return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to connect processes");
     }
-    *made = (dt_peers){
-        .transport = transport, .deadline_seconds = deadline_seconds, .progress = progress, .state_folder = state_folder, .all = all};
+    *made = (dt_peers){.transport = transport, .deadline_seconds = deadline_seconds, .progress = progress, .state_folder = state_folder, .all = all};
     *peers = made;
     return NULL;
 }
@@ -115,7 +114,7 @@ static void look_at_progress(dt_peers *self, double now) {
 /* Of this process, or of those whom it has asked of late, as it waits for them. So it is told along a chain that somebody at its end gets on. */
 static double last_progress(const dt_peers *self, int activity, double now) {
     double last = self->progressed;
-    for (int p = 0; p < self->transport->n_processes && is_waiting(activity); p++) {
+    for (int p = 0; p < dt_transport_n_members(self->transport) && is_waiting(activity); p++) {
         const peer *one = &self->all[p];
         if (one->answered > 0 && now - one->asked < 3 * ASKING_SECONDS) last = later(last, one->progressed);
     }
@@ -164,8 +163,8 @@ dt_status *dt_peers_listen(dt_peers *self, char *reason, size_t reason_bytes, bo
 }
 
 static void tell_all(dt_peers *self, const notice *said) {
-    for (int p = 0; p < self->transport->n_processes; p++)
-        if (p != self->transport->process) dt_status_free(dt_transport_notify(self->transport, p, said, sizeof *said));
+    for (int p = 0; p < dt_transport_n_members(self->transport); p++)
+        if (p != dt_transport_member(self->transport)) dt_status_free(dt_transport_notify(self->transport, p, said, sizeof *said));
 }
 
 void dt_peers_tell(dt_peers *self, const char *reason) {
@@ -254,6 +253,7 @@ static dt_status *ask_one(dt_peers *self, int p, const dt_exchange *exchange, do
 dt_status *dt_peers_ask(dt_peers *self, const dt_exchange *exchanges, char *reason, size_t bytes, bool *failed) {
     double now = exchanges != NULL ? dt_seconds_now() : 0;
     *failed = false;
+    if (self->transport->n_members > 0) return NULL; /* the transport knows who is there */
     if (exchanges == NULL || now - self->looked < ASKING_SECONDS / 5 || now - self->last_here > AWAY_SECONDS) return NULL;
     self->looked = now;
     for (const dt_exchange *one = exchanges; one != NULL; one = one->next) {

@@ -20,6 +20,7 @@ static const double FAILURE_SECONDS = 0.05;           /* how soon a failure is h
 static const double LOOK_SECONDS = 100e-6;            /* how long to ask the transport again and again before the thread sleeps between two times */
 static const double WAITING_SLEEP_SECONDS = 50e-6;    /* that sleep, at most, where results are waited for, */
 static const double COMPUTING_SLEEP_SECONDS = 250e-6; /* and where the core has something to compute, where it is at least as long as the other */
+static const double WAIT_SECONDS = 0.05;              /* the same, in the transport */
 static const double IDLE_SECONDS = 2e-3;              /* how long to sleep when nothing is under way: until others hear an answer */
 static const double STATE_SECONDS = 0.25;             /* between two records of this process's state, where nothing happens */
 static const double START_SECONDS = 15;               /* until all have come, at least: a busy machine starts programs late */
@@ -28,10 +29,11 @@ static const double LINGER_SECONDS = 0.3;             /* after a failure, until 
 static const double TELLING_SECONDS = 0.05;           /* for the last notices to leave */
 static const double ENDING_SECONDS = 3.2;             /* after a failure, for this process to end: its other threads may be what is stuck */
 static const double ABORTING_SECONDS = 1.0;           /* for the engine to end it: that waits for those who cannot be reached */
-static const double CLOSING_SECONDS = 10.0;           /* how long the others may take to end */
+static const double CLOSING_SECONDS = 1.0;            /* how long the others may take to end, */
 
 enum {
     N_TAGS = 1 << 15,        /* of a transport */
+    N_CLOSING = 10,          /* times over: time in which this process was stopped itself counts as one of them */
     LOOKS = 8,               /* at what is under way, in the time for which nothing has come */
     SLACK_NANOSECONDS = 1000 /* by which a sleep may be longer than it was to be */
 };
@@ -76,6 +78,13 @@ struct dt_processes {
     dt_processes_watcher *watchers;
 };
 
+/* There is something to do for the thread. */
+static void wake(dt_processes *self) {
+    dt_event_advance(&self->wake);
+    if (dt_event_value(&self->opened) != 0 && self->transport != NULL && self->transport->kind->wake != NULL)
+        self->transport->kind->wake(self->transport);
+}
+
 /* ---- failing ---- */
 
 static void fail(dt_processes *self, const char *reason, bool was_told) {
@@ -88,7 +97,7 @@ static void fail(dt_processes *self, const char *reason, bool was_told) {
     }
     for (dt_processes_watcher *one = first ? self->watchers : NULL; one != NULL; one = one->next) one->aborted(one->context, self->reason);
     pthread_mutex_unlock(&self->lock);
-    dt_event_advance(&self->wake);
+    wake(self);
 }
 
 void dt_processes_abort(dt_processes *processes, const char *reason) {
@@ -210,7 +219,7 @@ static void keep_state(dt_processes *self, dt_process_phase phase) {
 static void pass_stop_on(dt_processes *self) {
     if (self->options.stop == NULL) return;
     int here = atomic_load(self->options.stop), heard = dt_peers_stop(self->peers);
-    if (here != 0 && heard == 0) dt_peers_tell_stop(self->peers, here);
+    if (here != 0 && heard == 0) dt_peers_tell_stop(self->peers, self->options.stop_of_others != 0 ? self->options.stop_of_others : here);
     if (here == 0 && heard != 0) atomic_compare_exchange_strong(self->options.stop, &here, heard);
 }
 
@@ -234,14 +243,16 @@ static dt_status *look_after(work *in) {
 
 /* While more is expected soon the thread looks again at once; the longer nothing has come, the longer it sleeps: it shares a core with who
  * computes. */
-static void rest(work *in, double idle_since) {
+static dt_status *rest(work *in, double idle_since) {
+    dt_transport *transport = in->self->transport;
+    if (transport->kind->wait != NULL) return transport->kind->wait(transport, WAIT_SECONDS);
     if (in->first == NULL) {
         uint32_t seen = dt_event_value(&in->self->wake);
         pthread_mutex_lock(&in->self->lock);
         bool idle = in->self->begun == NULL && !atomic_load(&in->self->closing);
         pthread_mutex_unlock(&in->self->lock);
         if (idle) dt_event_wait(&in->self->wake, seen, false, dt_seconds_now() + IDLE_SECONDS);
-        return;
+        return NULL;
     }
     bool computes = atomic_load(&in->self->progress.activity) == DT_ACTIVITY_COMPUTING;
     double idle = dt_seconds_now() - idle_since, most = computes ? COMPUTING_SLEEP_SECONDS : WAITING_SLEEP_SECONDS;
@@ -250,6 +261,7 @@ static void rest(work *in, double idle_since) {
         sched_yield();
     else
         nanosleep(&(struct timespec){.tv_nsec = (long)(sleep * 1e9)}, NULL);
+    return NULL;
 }
 
 /* Until the run is over, or has failed. */
@@ -266,7 +278,7 @@ static dt_status *serve(work *in) {
         if (atomic_load(&in->self->aborted)) return NULL;
         if (in->first == NULL && atomic_load(&in->self->closing)) return NULL;
         if (moved) idle_since = dt_seconds_now();
-        if (!moved) rest(in, idle_since);
+        if (!moved) DT_TRY(rest(in, idle_since));
     }
 }
 
@@ -338,6 +350,8 @@ static void *run_thread(void *argument) {
         return NULL;
     }
     keep_state(self, DT_PROCESS_ENDED);
+    pthread_mutex_lock(&self->lock); /* whoever closes it may still be waking it */
+    pthread_mutex_unlock(&self->lock);
     dt_transport_close(self->transport);
     return NULL;
 }
@@ -348,10 +362,12 @@ double dt_processes_start_seconds(double deadline_seconds) { return deadline_sec
 
 int dt_processes_number(const dt_processes *processes) { return processes == NULL ? 0 : processes->number; }
 int dt_processes_count(const dt_processes *processes) { return processes == NULL ? 1 : processes->n; }
-dt_process_roles dt_processes_roles(const dt_processes *processes) {
-    return processes == NULL ? (dt_process_roles){.n_processes = 1} : (dt_process_roles){processes->n, processes->transport->n_servers};
-}
 const dt_transport *dt_processes_transport(const dt_processes *processes) { return processes == NULL ? NULL : processes->transport; }
+dt_process_roles dt_processes_roles(const dt_processes *processes) {
+    const dt_transport *transport = dt_processes_transport(processes);
+    if (transport == NULL) return (dt_process_roles){.n_processes = 1};
+    return (dt_process_roles){.n_processes = transport->n_processes, .n_servers = transport->n_servers, .process = transport->process};
+}
 dt_progress *dt_processes_progress(dt_processes *processes) { return processes == NULL ? NULL : &processes->progress; }
 double dt_processes_exchanging_seconds(const dt_processes *processes) { return processes == NULL ? 0 : atomic_load(&processes->exchanging_seconds); }
 double dt_processes_idle_seconds(const dt_processes *processes) { return processes == NULL ? 0 : dt_peers_idle_seconds(processes->peers); }
@@ -435,8 +451,8 @@ static dt_status *open_guarded(dt_processes *self) {
     if (dt_event_value(&self->opened) == 0) return dt_error(DT_ABORTED, "not all processes have come within %.3g s", seconds);
     DT_TRY(self->open_status);
     if (self->transport == NULL) return NULL;
-    self->number = self->transport->process;
-    self->n = self->transport->n_processes;
+    self->number = dt_transport_member(self->transport);
+    self->n = dt_transport_n_members(self->transport);
     self->records = dt_arena_new_array(self->arena, (size_t)self->n, DT_RECORD_BYTES);
     bool has_servers = self->transport->n_servers > 0;
     dt_schedule schedule = (has_servers ? star_schedule : gather_schedule)(self->number, self->n, self->arena);
@@ -513,15 +529,20 @@ dt_status *dt_processes_open(const dt_processes_options *options, dt_processes *
 
 void dt_processes_close(dt_processes *processes, int exit_status) {
     if (processes == NULL) return;
-    struct timespec end;
+    bool hangs = true;
     dt_progress_set(&processes->progress, DT_ACTIVITY_ENDING);
     processes->exit_status = exit_status;
+    pthread_mutex_lock(&processes->lock); /* until it has been woken, the thread does not close the transport */
     atomic_store(&processes->closing, true);
-    dt_event_advance(&processes->wake);
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += (time_t)CLOSING_SECONDS;
-    bool hangs = pthread_timedjoin_np(processes->thread, NULL, &end) != 0; /* somebody else does, and this process has all it wants */
-    if (hangs && !processes->options.outlives) _exit(exit_status);
+    wake(processes);
+    pthread_mutex_unlock(&processes->lock);
+    for (int i = 0; i < N_CLOSING && hangs; i++) {
+        struct timespec end;
+        clock_gettime(CLOCK_REALTIME, &end);
+        end.tv_sec += (time_t)CLOSING_SECONDS;
+        hangs = pthread_timedjoin_np(processes->thread, NULL, &end) != 0; /* somebody else does, and this process has all it wants */
+    }
+    if (hangs && (!processes->options.outlives || processes->options.lets_go)) _exit(exit_status);
     if (hangs) pthread_detach(processes->thread);
     bool may_be_reached = processes->options.outlives && !processes->options.lets_go && atomic_load(&processes->aborted);
     if (!hangs && !may_be_reached) free_processes(processes);
@@ -546,7 +567,7 @@ void dt_processes_begin(dt_processes *processes, dt_exchange *exchange, const dt
     while (*end != NULL) end = &(*end)->next;
     *end = exchange;
     pthread_mutex_unlock(&processes->lock);
-    dt_event_advance(&processes->wake);
+    wake(processes);
 }
 
 dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange, uint32_t times) {
@@ -567,7 +588,7 @@ void dt_processes_await(dt_processes *processes, const dt_step_context *context,
     processes->awaited.started = dt_seconds_now();
     if (context != NULL) processes->awaited.context = *context;
     pthread_mutex_unlock(&processes->lock);
-    dt_event_advance(&processes->wake);
+    wake(processes);
 }
 
 void dt_processes_begin_gather(dt_processes *processes, const void *mine, size_t bytes, const dt_step_context *context) {

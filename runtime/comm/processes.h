@@ -25,6 +25,7 @@ typedef struct dt_processes_options {
     double deadline_seconds; /* without any progress of somebody who is waited for */
     dt_state_file *state;    /* where this process's state is kept; NULL: nowhere */
     atomic_int *stop;        /* number of the signal that asked for the end: of one process, and so of all; NULL: there is none */
+    int stop_of_others;      /* what the others get when this process is asked; 0: the same number */
     bool outlives;           /* the process goes on without the others after a failure: nothing of ours ends it, and what messages may still reach is
                                 never given back, */
     bool lets_go;            /* but where the transport touches no memory once its thread has ended */
@@ -46,9 +47,9 @@ dt_status *dt_processes_finish(dt_processes *processes);
 /* The thread may use the cores that the caller may: whoever waits for it wakes up sooner where both are on one core. */
 void dt_processes_take_cores(dt_processes *processes);
 
-int dt_processes_number(const dt_processes *processes); /* of this one, from 0 */
-int dt_processes_count(const dt_processes *processes);
-dt_process_roles dt_processes_roles(const dt_processes *processes);
+int dt_processes_number(const dt_processes *processes);             /* of this one, from 0: among those that agree with one another */
+int dt_processes_count(const dt_processes *processes);              /* of these */
+dt_process_roles dt_processes_roles(const dt_processes *processes); /* of those that exchange: the same, but with asynchronous parameter servers */
 const dt_transport *dt_processes_transport(const dt_processes *processes); /* to read what it says of itself; NULL: alone */
 dt_progress *dt_processes_progress(dt_processes *processes);               /* of this process; NULL: nobody waits for it */
 

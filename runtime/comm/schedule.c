@@ -57,7 +57,9 @@ const dt_schedule_node *dt_schedule_nodes(int64_t first, int64_t end, int64_t n_
     return nodes.items;
 }
 
-static dt_process_roles roles_of(const dt_schedule_options *options) { return (dt_process_roles){options->n_processes, options->n_servers}; }
+static dt_process_roles roles_of(const dt_schedule_options *options) {
+    return (dt_process_roles){.n_processes = options->n_processes, .n_servers = options->n_servers};
+}
 
 static void append_nodes_of_process(node_list *nodes, const dt_schedule_options *options, int process, dt_arena *arena) {
     int n = (int)options->n_microbatches;
@@ -169,6 +171,15 @@ static void gather_directly(builder *b) {
         send_to(b, peer, 0, share_of(b->options, self));
         receive_from(b, peer, 0, share_of(b->options, peer));
     }
+    end_round(b);
+}
+
+/* All microbatches are one worker's: the servers are told their sum. */
+static void tell_servers(builder *b) {
+    const dt_schedule_options *options = b->options;
+    range all = {0, options->n_bytes};
+    for (int server = 0; server < options->n_servers && options->process == options->n_servers; server++) send_to(b, server, 0, all);
+    if (options->process < options->n_servers) receive_from(b, options->n_servers, 0, all);
     end_round(b);
 }
 
@@ -286,6 +297,8 @@ dt_schedule dt_schedule_of(const dt_schedule_options *options, dt_arena *arena) 
             end_round(&b);
         } else if (b.made.algorithm == DT_SCHEDULE_HALVING) {
             halve(&b);
+        } else if (options->goal == DT_SCHEDULE_ALL_REDUCE && options->n_servers > 0 && dt_process_n_workers(roles_of(options)) == 1) {
+            tell_servers(&b);
         } else {
             if (reduces) scatter_directly(&b);
             if (gathers) gather_directly(&b);

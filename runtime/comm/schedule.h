@@ -10,7 +10,8 @@
  *               of a share; and back again.
  *
  * Of a run with parameter servers (microbatches.h) each exchange is direct: servers own the image's shares and have no nodes, workers have nodes and
- * own nothing. So workers send their nodes to the servers, servers add them up and send the sums to all, and no worker sends anything to another.
+ * own nothing. So workers send their nodes to the servers, servers add them up and send the sums to all, and no worker sends anything to another. Of
+ * one worker, which has the whole sum, servers are sent it, in one round.
  *
  * Bytes that a process sends for an image of N, P processes, k nodes each: direct (k + 1) N (P - 1) / P, in 2 rounds of k (P - 1) and P - 1 messages;
  * halving at most 2 N, in 2 ceil(log2 P) rounds of one message, mostly. Memory, beside the nodes: direct N / P for each node of another process,

@@ -32,6 +32,10 @@ typedef struct dt_transport_kind {
     dt_status *(*progress)(dt_transport *transport);
     /* Whether the round is done, and so free for another. */
     dt_status *(*test)(dt_transport *transport, int round, bool *done);
+    /* Returns when there may be something to find for `progress`, after some time, or when somebody calls `wake`, which any thread may. NULL: the
+     * engine cannot wait, and is asked again and again. */
+    dt_status *(*wait)(dt_transport *transport, double seconds);
+    void (*wake)(dt_transport *transport);
     /* Starts a round in which n elements of all processes become their sum, added up as the engine likes. All processes start these in the same
      * order. Of f32, f64, i32 and i64. NULL: the engine has none. */
     dt_status *(*all_reduce)(dt_transport *transport, dt_dtype dtype, void *data, size_t n, int *round);
@@ -51,10 +55,19 @@ struct dt_transport { /* the head of every implementation's own struct */
     const dt_transport_kind *kind;
     int process, n_processes;
     int n_servers;                            /* 0, or how many of them, the first ones, are parameter servers (microbatches.h) */
+    int member, n_members;                    /* n_members > 0: this one of so many agree with one another, and tell one another how they are; the
+                                                 others come and go, and the transport itself sees to it that nobody waits for those who are gone. 0:
+                                                 all processes do */
     int process_of_host, n_processes_of_host; /* among those of this machine */
     char version[64];                         /* of the engine: "Open MPI 4.1.4" */
     uint64_t n_sent_bytes;                    /* of messages, since it was opened */
 };
+
+/* Among those that agree with one another. */
+static inline int dt_transport_member(const dt_transport *transport) { return transport->n_members > 0 ? transport->member : transport->process; }
+static inline int dt_transport_n_members(const dt_transport *transport) {
+    return transport->n_members > 0 ? transport->n_members : transport->n_processes;
+}
 
 static inline dt_status *dt_transport_start(dt_transport *transport, int tag, const dt_message *messages, int n, int *round) {
     return transport->kind->start(transport, tag, messages, n, round);

@@ -7,6 +7,7 @@
 #include "runtime/comm/launcher.h"
 #include "runtime/comm/mpi/mpi.h"
 #include "runtime/commands/keeper.h"
+#include "runtime/ps/team.h"
 #include "runtime/rendezvous.h"
 #include "runtime/timeline_file.h"
 
@@ -21,10 +22,12 @@
 
 static atomic_int stop; /* number of the first signal that asked for the end */
 
-/* The first one asks for an orderly end, the second one gets what it always did. A terminal that is closed may say SIGHUP more than once. */
+/* The first one asks for an orderly end, the second one gets what it always did. A terminal that is closed may say SIGHUP more than once. What has
+ * stopped for other workers ends. */
 static void ask_to_stop(int number) {
-    int none = 0;
-    atomic_compare_exchange_strong(&stop, &none, number);
+    int before = 0;
+    bool is_first = atomic_compare_exchange_strong(&stop, &before, number);
+    if (!is_first && before == DT_PS_REGROUP) atomic_compare_exchange_strong(&stop, &before, number);
     if (number != SIGHUP) signal(number, SIG_DFL);
 }
 
@@ -139,7 +142,10 @@ static dt_status *bench(dtrun_call *call, const dt_artifact *artifact) {
     return status != NULL ? status : dtrun_bench(call, artifact);
 }
 
-static dt_status *train_served(dtrun_call *call, const dt_artifact *artifact) { return run_kernels(call, artifact, dt_run_train); }
+static dt_status *train_served(dtrun_call *call, const dt_artifact *artifact) {
+    bool leases = strcmp(call->command, "ps-worker") == 0 && call->run.team != NULL;
+    return run_kernels(call, artifact, leases ? dt_run_lease : dt_run_train);
+}
 
 /* The program stays open: other processes are told where this one is in it, to the end. */
 static dt_status *run_program(dtrun_call *call, dtrun_program *program) {
@@ -216,8 +222,9 @@ static dt_status *open_processes(dtrun_call *call) {
 static void print_error(const char *reason) { fprintf(stderr, "dtrun: error: %s\n", reason); }
 
 /* Where there are several processes one of them prints, and all end together. */
-static void say(dt_processes *processes, const dt_status *status) {
-    if (status == NULL) return;
+static void say(const dtrun_call *call, const dt_status *status) {
+    dt_processes *processes = call->run.processes;
+    if (status == NULL || call->was_said) return;
     if (processes == NULL) {
         print_error(dt_status_message(status));
         return;
@@ -257,7 +264,7 @@ int main(int argc, char **argv) {
         dt_status *status = open_processes(&call);
         if (status == NULL) status = run_command(&call, &program, &launched);
         if (status == NULL) status = dt_processes_finish(call.run.processes);
-        say(call.run.processes, status);
+        say(&call, status);
         code = launched != 0 ? launched : exit_status(&call, status);
         dt_status_free(status);
         fflush(stdout);

@@ -49,11 +49,14 @@ typedef struct dtrun_call {
     dtrun_given *given; /* [n_given] all options, for processes that this one starts, or tells what to run */
     int n_given;
     int local_servers, workers; /* parameter servers, and workers, on this machine; of ps-server workers to wait for; 0: not said */
+    int64_t staleness;          /* with parameter servers; -1: not said */
     const char *listen;         /* of ps-server: an address */
     int part, n_servers;        /* of ps-server; 0 of 0: not said */
     const char *servers;        /* addresses of all servers, with commas between; NULL: not said */
     const char *keys;           /* a folder; NULL: none */
     bool insecure;
+    bool is_local; /* started by train --local-servers, whose output is that of server 0, */
+    bool was_said; /* which says why this process fails */
 } dtrun_call;
 
 typedef DT_LIST(const char *) dtrun_words;
@@ -106,7 +109,8 @@ dt_status *dtrun_report(const dtrun_call *call); /* run.inputs: folders; run.out
 /* *code: the exit status, where the launch itself did not fail. */
 dt_status *dtrun_launch(const dtrun_call *call, int *code);
 
-/* ps-server and ps-worker: takes part in a training until it is over. `train` runs it under one plan of the team, with call->run.processes. */
+/* ps-server and ps-worker: takes part in a training until it is over. `train` runs it under one plan of the team, with call->run.processes, and where
+ * it is asynchronous with call->run.team. */
 typedef dt_status *dtrun_train(dtrun_call *call, const dt_artifact *artifact);
 dt_status *dtrun_serve(dtrun_call *call, const dt_artifact *artifact, atomic_int *stop, dtrun_train *train);
 /* train --local-servers: starts servers and workers, and again those that die; *code: the exit status of server 0. */

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "runtime/checkpoint.h"
 #include "runtime/commands/dtrun.h"
 #include "runtime/commands/launch_hosts.h"
 #include "runtime/commands/watch.h"
@@ -282,10 +283,25 @@ static dt_status *try(launch *self, bool resume, int *code, char blamed[64]) {
 
 /* ---- again ---- */
 
-static bool saves(const dtrun_call *call) {
+/* Where the command keeps checkpoints; NULL: nowhere. */
+static const char *checkpoints_of(const dtrun_call *call) {
+    static const char option[] = "--checkpoint-dir";
+    size_t n = strlen(option);
+    for (int i = 0; i < call->n_words && strcmp(call->words[0], "train") == 0; i++) {
+        const char *word = call->words[i];
+        if (strncmp(word, option, n) == 0 && word[n] == '=') return word + n + 1;
+        if (strcmp(word, option) == 0 && i + 1 < call->n_words) return call->words[i + 1];
+    }
+    return NULL;
+}
+
+static bool saves(const dtrun_call *call) { return checkpoints_of(call) != NULL; }
+
+/* A restart goes on from what is there: all of it has to be this run's. */
+static dt_status *check_past(const dtrun_call *call) {
     for (int i = 0; i < call->n_words; i++)
-        if (strncmp(call->words[i], "--checkpoint-dir", strlen("--checkpoint-dir")) == 0) return strcmp(call->words[0], "train") == 0;
-    return false;
+        if (strcmp(call->words[i], "--resume") == 0) return NULL;
+    return saves(call) && call->restarts > 0 ? dt_checkpoint_check_new(checkpoints_of(call)) : NULL;
 }
 
 static dt_status *leave_machines_out(launch *self, const char *blamed) {
@@ -348,7 +364,8 @@ dt_status *dtrun_launch(const dtrun_call *call, int *code) {
     signal(SIGPIPE, SIG_IGN); /* a run goes on when nobody reads its errors */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     snprintf(folder, sizeof folder, "%.250s/dtrun-launch-XXXXXX", parent != NULL && *parent != 0 ? parent : "/tmp");
-    dt_status *status = find_hosts(&self);
+    dt_status *status = check_past(call);
+    if (status == NULL) status = find_hosts(&self);
     if (status == NULL && mkdtemp(folder) == NULL) status = dt_error(DT_IO, "%s: cannot create it: %s", folder, strerror(errno));
     if (status == NULL) {
         status = run_all(&self, code);

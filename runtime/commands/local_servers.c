@@ -1,6 +1,8 @@
 /* local_servers: dtrun train --local-servers S --workers W: parameter servers and workers on this machine, each a process of its own. This one starts
  * them, starts those again that something has killed, and ends as server 0 does. */
+#include "base/cpu.h"
 #include "base/memory.h"
+#include "runtime/checkpoint.h"
 #include "runtime/commands/dtrun.h"
 #include "runtime/threads/clock.h"
 
@@ -19,33 +21,37 @@
 static const double AT_ONCE_SECONDS = 1; /* a child that lives no longer has no future */
 static const double ENDING_SECONDS = 10; /* for all to end once server 0 has */
 enum {
-    MOST_AT_ONCE = 5 /* times in a row that a child may die at once */
+    MOST_HOPELESS = 5 /* times in a row that a child may die at once, or by a fault of its own */
 };
 
-static volatile sig_atomic_t asked; /* number of the signal that asked for the end */
+static volatile sig_atomic_t asked, n_asked; /* number of the signal that asked for the end, and how often one did */
 
-static void ask_to_stop(int number) { asked = number; }
+static void ask_to_stop(int number) {
+    asked = number;
+    n_asked++;
+}
 
 typedef struct child {
     pid_t pid; /* 0: it has ended */
     int number;
     bool is_server;
     double began;
-    int n_at_once, n_starts;
+    int n_hopeless, n_starts;
 } child;
 
 typedef struct local_run {
     const dtrun_call *call;
     dt_arena *arena;
-    const char *program; /* this one */
+    const char *program; /* this one, as others are told */
     int n_servers, n_workers;
     int *ports;          /* [n_servers] sockets that keep each port for its server */
     char **addresses;    /* [n_servers] */
     const char *servers; /* all of them, with commas between */
     child *children;     /* [n_servers + n_workers] */
     int n_children;
-    bool is_over;      /* server 0 has ended */
-    dt_status *failed; /* what it will end for, or is killed for; NULL: nothing */
+    bool has_ended_well; /* somebody has, who does so only when all is trained and saved */
+    bool is_over;        /* server 0 has ended */
+    dt_status *failed;   /* what it will end for, or is killed for; NULL: nothing */
     double failed_at;
 } local_run;
 
@@ -74,14 +80,18 @@ static char **command_of(const local_run *run, const child *child) {
     const dtrun_call *call = run->call;
     dt_list_push(arena, &words, run->program);
     dt_list_push(arena, &words, child->is_server ? "ps-server" : "ps-worker");
+    dt_list_push(arena, &words, "--local");
     dtrun_list_given(call, child->is_server ? DTRUN_FOR_SERVERS : DTRUN_FOR_WORKERS, arena, &words);
     dt_list_push(arena, &words, dt_arena_format(arena, "--servers=%s", run->servers));
     if (child->is_server) {
         dt_list_push(arena, &words, dt_arena_format(arena, "--listen=%s", run->addresses[child->number]));
         dt_list_push(arena, &words, dt_arena_format(arena, "--part=%d/%d", child->number, run->n_servers));
         dt_list_push(arena, &words, dt_arena_format(arena, "--workers=%d", run->n_workers));
-        if (child->n_starts > 0 && call->run.checkpoint_dir != NULL && !call->run.resume) dt_list_push(arena, &words, "--resume");
+        if (child->n_starts > 0 && !call->run.resume) dt_list_push(arena, &words, "--resume");
     }
+    bool shares_cores = !child->is_server && call->staleness != 0 && call->run.devices == NULL; /* workers that train together find out themselves */
+    int n_cores = dt_cpu_n_cores() / run->n_workers;
+    if (shares_cores) dt_list_push(arena, &words, dt_arena_format(arena, "--devices=cpu:1x%d", n_cores > 0 ? n_cores : 1));
     dt_list_push(arena, &words, call->program);
     dt_list_push(arena, &words, NULL);
     return (char **)(uintptr_t)words.items;
@@ -92,10 +102,12 @@ static dt_status *start(local_run *run, child *child) {
     pid_t parent = getpid(), pid = fork();
     if (pid < 0) return dt_error(DT_RESOURCE_EXHAUSTED, "cannot start another process: %s", strerror(errno));
     if (pid == 0) {
+        setpgid(0, 0); /* a terminal's signals come from this process alone */
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         if (getppid() != parent) _exit(1);
-        execv(command[0], command);
-        _exit(127);
+        execv("/proc/self/exe", command);
+        dprintf(STDERR_FILENO, "dtrun: error: cannot start %s once more: %s\n", command[0], strerror(errno));
+        _exit(1);
     }
     child->pid = pid;
     child->began = dt_seconds_now();
@@ -108,19 +120,34 @@ static void signal_all(const local_run *run, int number) {
         if (run->children[i].pid > 0) kill(run->children[i].pid, number);
 }
 
+/* The signal that this process was sent. The servers end the run; until they have, workers are needed. Who asks again wants it at once. */
+static void pass_on(const local_run *run, bool is_first) {
+    for (int i = 0; i < run->n_children; i++)
+        if (run->children[i].pid > 0 && (run->children[i].is_server || !is_first)) kill(run->children[i].pid, asked);
+}
+
 static int n_alive(const local_run *run, bool servers) {
     int n = 0;
     for (int i = 0; i < run->n_children; i++) n += run->children[i].pid > 0 && run->children[i].is_server == servers;
     return n;
 }
 
+/* Whether a signal comes from a fault of the process itself. */
+static bool is_own_fault(int number) {
+    static const int faults[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (number == faults[i]) return true;
+    return false;
+}
+
 /* One has been killed: it is started again, unless that does not help. */
 static dt_status *start_again(local_run *run, child *child, int number) {
     const char *what = child->is_server ? "server" : "worker";
-    child->n_at_once = dt_seconds_now() - child->began < AT_ONCE_SECONDS ? child->n_at_once + 1 : 0;
-    if (child->n_at_once == MOST_AT_ONCE)
-        return dt_error(DT_ABORTED, "%s %d has been killed %d times as soon as it was started: signal %d (%s)", what, child->number, MOST_AT_ONCE,
-                        number, strsignal(number));
+    bool is_hopeless = is_own_fault(number) || dt_seconds_now() - child->began < AT_ONCE_SECONDS;
+    child->n_hopeless = is_hopeless ? child->n_hopeless + 1 : 0;
+    if (child->n_hopeless == MOST_HOPELESS)
+        return dt_error(DT_ABORTED, "%s %d has disappeared %d times in a row, and starting it again does not help: signal %d (%s)", what,
+                        child->number, MOST_HOPELESS, number, strsignal(number));
     fprintf(stderr, "dtrun: note: %s %d has disappeared: signal %d (%s) ended it; it is started again\n", what, child->number, number,
             strsignal(number));
     return start(run, child);
@@ -139,26 +166,26 @@ static dt_status *handle(local_run *run, pid_t pid, int status, int *code) {
         if (run->children[i].pid == pid) it = &run->children[i];
     if (it == NULL) return NULL;
     it->pid = 0;
-    bool leads = it->is_server && it->number == 0;
-    if (WIFSIGNALED(status) && asked == 0) return start_again(run, it, WTERMSIG(status));
-    int exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    bool leads = it->is_server && it->number == 0, is_killed = WIFSIGNALED(status) && asked == 0, is_done = is_killed && run->has_ended_well;
+    if (is_killed && !is_done) return start_again(run, it, WTERMSIG(status));
+    int exit_code = is_done ? 0 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    run->has_ended_well |= exit_code == 0;
     if (leads) {
         *code = exit_code;
         run->is_over = true;
     }
     if (leads || exit_code == 0 || asked != 0) return NULL;
     if (it->is_server) fail(run, dt_error(DT_ABORTED, "server %d has failed", it->number));
-    if (n_alive(run, false) == 0) fail(run, dt_error(DT_ABORTED, "all workers have failed"));
+    if (n_alive(run, false) == 0) fail(run, dt_error(DT_ABORTED, "no worker is left"));
     return NULL;
 }
 
 static dt_status *watch(local_run *run, int *code) {
-    int passed_on = 0;
-    while (!run->is_over) {
+    for (int n_passed_on = 0; !run->is_over;) {
         int status;
-        if (asked != 0 && passed_on == 0) {
-            passed_on = asked;
-            signal_all(run, passed_on);
+        if (n_asked > n_passed_on) {
+            pass_on(run, n_passed_on == 0);
+            n_passed_on = n_asked;
         }
         pid_t pid = waitpid(-1, &status, WNOHANG);
         if (pid > 0) DT_TRY(handle(run, pid, status, code));
@@ -168,9 +195,10 @@ static dt_status *watch(local_run *run, int *code) {
     return NULL;
 }
 
-/* All others end by themselves once server 0 has ended well. */
-static void end_all(local_run *run, bool in_peace) {
-    double end = dt_seconds_now() + (in_peace ? ENDING_SECONDS : 0);
+/* All others end by themselves once server 0 has ended well, and when they are asked to once it has not. */
+static void end_all(local_run *run, bool has_run, int code) {
+    double end = dt_seconds_now() + (has_run ? ENDING_SECONDS : 0);
+    if (code != 0) signal_all(run, SIGTERM);
     while (n_alive(run, true) + n_alive(run, false) > 0) {
         int status;
         if (dt_seconds_now() >= end) signal_all(run, SIGKILL);
@@ -179,6 +207,11 @@ static void end_all(local_run *run, bool in_peace) {
             if (run->children[i].pid == pid) run->children[i].pid = 0;
         if (pid <= 0) nanosleep(&(struct timespec){.tv_nsec = 5 * 1000 * 1000}, NULL);
     }
+}
+
+/* A server that is started again goes on from what is there: all of it has to be this run's. */
+static dt_status *check_past(const dt_run_options *run) {
+    return run->checkpoint_dir == NULL || run->resume ? NULL : dt_checkpoint_check_new(run->checkpoint_dir);
 }
 
 static dt_status *start_all(local_run *run) {
@@ -210,9 +243,10 @@ dt_status *dtrun_local_servers(const dtrun_call *call, int *code) {
                      .n_workers = call->workers > 0 ? call->workers : 1};
     free(program);
     dtrun_catch_signals(ask_to_stop);
-    dt_status *status = start_all(&run);
+    dt_status *status = check_past(&call->run);
+    if (status == NULL) status = start_all(&run);
     if (status == NULL) status = watch(&run, code);
-    end_all(&run, status == NULL);
+    end_all(&run, status == NULL, *code);
     if (status != run.failed) dt_status_free(run.failed);
     for (int s = 0; s < run.n_servers && run.ports != NULL; s++)
         if (run.ports[s] > 0) close(run.ports[s]);

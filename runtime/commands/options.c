@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/commands/dtrun.h"
+#include "runtime/ps/team.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -110,6 +111,7 @@ static const struct {
      "  dtrun ps-server fashion.dtx --listen tcp://*:7000 --replicas 4 --epochs 5 --checkpoint-dir ck --data /usr/share/datasets/fashion-mnist"},
     {"ps-worker", PS_WORKER, "a worker of parameter servers: it computes gradients",
      "Computes gradients of PROGRAM for parameter servers, for as long as they train. What is trained, and how, the servers say.\v"
+     "SIGINT and SIGTERM make it leave when its step is done, with 128 + their number as exit status; the others go on.\n\n"
      "  dtrun ps-worker fashion.dtx --servers host:7000 --data /usr/share/datasets/fashion-mnist"},
     {"launch", LAUNCH, "run a command in several processes, watched, and again when it fails",
      "Runs COMMAND (train, evaluate or predict, and what it takes) in several processes with mpirun and watches them.\vWhen a process dies, stops or "
@@ -197,11 +199,13 @@ enum key {
     KEY_HOSTFILE,
     KEY_LOCAL_SERVERS,
     KEY_WORKERS,
+    KEY_STALENESS,
     KEY_LISTEN,
     KEY_PART,
     KEY_SERVERS,
     KEY_KEYS,
-    KEY_INSECURE
+    KEY_INSECURE,
+    KEY_LOCAL
 };
 
 /* Groups in the order of --help: what is run, on what, checkpoints, what is said, the rest. */
@@ -277,10 +281,10 @@ static const struct {
     {TRAINS | BENCH,
      {"shard-optimizer", KEY_SHARD_OPTIMIZER, NULL, 0,
       "Over processes, each keeps a share of the optimizer's states and updates what they belong to (ZeRO-1). Same bits, same checkpoints", 2}},
-    {TRAIN,
+    {TRAIN | PS_SERVER,
      {"rows", KEY_ROWS, NULL, 0,
       "On CPUs, of a table of which steps take rows alone, update the rows that a batch names (`dtrun info` says of which). Same bits", 2}},
-    {TRAIN,
+    {TRAIN | PS_SERVER,
      {"lazy-rows", KEY_LAZY_ROWS, NULL, 0,
       "The same where the optimizer changes rows without a gradient as well, as Adam does: such a row changes when a batch names it. Other bits", 2}},
     {STEPS | DATA, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
@@ -331,6 +335,11 @@ static const struct {
      {"local-servers", KEY_LOCAL_SERVERS, "S", 0,
       "Train with S parameter servers and --workers workers on this machine, which it starts, and again when one has died", 2}},
     {TRAIN, {"workers", KEY_WORKERS, "W", 0, "With --local-servers: how many workers (default: 1)", 2}},
+    {TRAIN | PS_SERVER,
+     {"staleness", KEY_STALENESS, "N", 0,
+      "With parameter servers: how many updates the variables that a worker computes on may lie behind when its gradients are applied (default: any "
+      "number). 0: all workers compute the same step together, with the bits of one process",
+      2}},
     {PS_SERVER, {"listen", KEY_LISTEN, "ADDRESS", 0, "Where workers and other servers find this one: tcp://*:7000", 1}},
     {PS_SERVER, {"part", KEY_PART, "s/S", 0, "Which server this is, from 0, and how many there are (default: 0/1)", 1}},
     {PS_SERVER, {"workers", KEY_WORKERS, "W", 0, "How many workers to wait for before the training begins (default: 1)", 1}},
@@ -340,6 +349,7 @@ static const struct {
      {"keys", KEY_KEYS, "FOLDER", 0,
       "Encrypt, and let only those connect whose key is allowed: what `dtrun keys` has made (default: within this machine)", 1}},
     {PS_SERVER | PS_WORKER, {"insecure", KEY_INSECURE, NULL, 0, "Go without keys beyond this machine too: whoever reaches a port may join", 1}},
+    {PS_SERVER | PS_WORKER, {"local", KEY_LOCAL, NULL, OPTION_HIDDEN, "Started by `dtrun train --local-servers`", 1}},
     {LAUNCH, {"processes", 'n', "N", 0, "How many processes (default: 1, or as many as the machines may have)", 1}},
     {LAUNCH, {"hosts", KEY_HOSTS, "LIST", 0, "The machines, and how many processes each may have: node1:2,node2:2 (default: this one)", 1}},
     {LAUNCH, {"hostfile", KEY_HOSTFILE, "FILE", 0, "A file of them, a machine a line: node1 slots=2, or node1:2", 1}},
@@ -372,6 +382,13 @@ static int64_t number(const char *text, int64_t least, const char *name, struct 
             argp_error(state, "--%s takes a whole number, %lld or more, not %s", name, (long long)least, text);
     }
     return value;
+}
+
+/* From 1 to `most`. */
+static int count(const char *text, int most, const char *name, struct argp_state *state) {
+    int64_t value = number(text, 1, name, state);
+    if (value > most) argp_error(state, "--%s takes at most %d, not %s", name, most, text);
+    return (int)value;
 }
 
 /* 0 or more, and finite. */
@@ -483,8 +500,11 @@ static void check_together(dtrun_call *call, struct argp_state *state) {
     if (strcmp(call->command, "ps-worker") == 0 && call->servers == NULL) argp_error(state, "where are the servers? --servers host:7000");
     if (call->part > 0 && call->servers == NULL) argp_error(state, "where are the other servers? --servers host:7000,host:7001");
     if (call->workers > 0 && call->local_servers == 0 && strcmp(call->command, "train") == 0) argp_error(state, "--workers needs --local-servers");
+    if (call->staleness >= 0 && call->local_servers == 0 && strcmp(call->command, "train") == 0)
+        argp_error(state, "--staleness needs --local-servers, or belongs to dtrun ps-server");
     if (call->local_servers > 0) refuse_without_servers(call, state);
-    bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
+    bool goes_on = run->resume && !call->is_local; /* whoever starts such a process again knows why */
+    bool wants_folder = goes_on || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
     if (wants_folder && run->checkpoint_dir == NULL) argp_error(state, "--resume, --checkpoint-every, --keep and --keep-best need --checkpoint-dir");
     if ((run->map != NULL || run->allow_missing) && run->init == NULL) argp_error(state, "--map and --allow-missing need --init");
     if (run->log_histograms > 0 && run->log_dir == NULL) argp_error(state, "--log-histograms needs --log-dir");
@@ -507,18 +527,21 @@ static void parse_part(dtrun_call *call, const char *text, struct argp_state *st
     char rest;
     bool fits = sscanf(text, "%d/%d%c", &call->part, &call->n_servers, &rest) == 2 && call->part >= 0 && call->part < call->n_servers;
     if (!fits) argp_error(state, "--part takes s/S, server s of S, counted from 0: 0/2, not %s", text);
+    if (call->n_servers > DT_PS_MOST_SERVERS) argp_error(state, "--part takes at most %d servers, not %s", DT_PS_MOST_SERVERS, text);
 }
 
 static error_t parse_servers(int key, char *text, struct argp_state *state) {
     dtrun_call *call = state->input;
     switch (key) {
-    case KEY_LOCAL_SERVERS: call->local_servers = (int)number(text, 1, "local-servers", state); return 0;
-    case KEY_WORKERS: call->workers = (int)number(text, 1, "workers", state); return 0;
+    case KEY_LOCAL_SERVERS: call->local_servers = count(text, DT_PS_MOST_SERVERS, "local-servers", state); return 0;
+    case KEY_WORKERS: call->workers = count(text, DT_PS_MOST_WORKERS, "workers", state); return 0;
+    case KEY_STALENESS: call->staleness = number(text, 0, "staleness", state); return 0;
     case KEY_LISTEN: call->listen = text; return 0;
     case KEY_PART: parse_part(call, text, state); return 0;
     case KEY_SERVERS: call->servers = text; return 0;
     case KEY_KEYS: call->keys = text; return 0;
     case KEY_INSECURE: call->insecure = true; return 0;
+    case KEY_LOCAL: call->is_local = true; return 0;
     default: return parse_run(key, text, state);
     }
 }
@@ -632,6 +655,7 @@ static void set_defaults(dtrun_call *call) {
     call->run.data = strcmp(call->command, "bench") == 0 ? NULL : ".";
     if (!dtrun_runs(call)) call->run.devices = "cpu"; /* of a run the share of this process is found out first */
     call->run.max_steps = -1;
+    call->staleness = -1;
     call->run.epoch = 1;
     call->run.length = 200;
     call->run.temperature = 1;

@@ -3,12 +3,14 @@
  * newest checkpoint. */
 #include "base/file.h"
 #include "base/memory.h"
+#include "runtime/checkpoint.h"
 #include "runtime/commands/dtrun.h"
 #include "runtime/ps/team.h"
 #include "runtime/threads/clock.h"
 
 #include <inttypes.h>
 #include <nettle/sha2.h>
+#include <sched.h>
 #include <string.h>
 
 enum {
@@ -25,11 +27,25 @@ typedef struct service {
     dt_ps_team *team;
     dtrun_call told; /* of a worker: what the servers said */
     dt_ps_keys keys;
+
+    /* What was asked for, where a plan makes of it what its processes agree on. */
+    const char *devices, *level; /* or NULL */
+    bool has_cores;
+    cpu_set_t cores; /* that this process may use */
 } service;
 
 static bool is_worker(const service *self) { return strcmp(self->call->command, "ps-worker") == 0; }
 
+/* Workers compute at their own pace. */
+static bool is_asynchronous(const service *self) { return self->call->staleness != 0; }
+
 static bool leads(const service *self) { return !is_worker(self) && self->call->part == 0; }
+
+/* The signal that asked this process to end; 0: none did. */
+static int signal_of(const service *self) {
+    int stop = atomic_load(self->stop);
+    return stop != DT_PS_REGROUP ? stop : 0;
+}
 
 static void note(const char *text) { fprintf(stderr, "dtrun: note: %s\n", text); }
 
@@ -46,7 +62,7 @@ static char *settings_of(const service *self) {
 
 /* What `train` does not take. */
 static bool is_of_connections(const char *option) {
-    static const char *const names[] = {"--servers=", "--keys=", "--insecure"};
+    static const char *const names[] = {"--servers=", "--keys=", "--insecure", "--local"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(option, names[i], strlen(names[i])) == 0) return true;
     return false;
@@ -60,6 +76,7 @@ static dt_status *take_settings(service *self) {
     char *rest = dt_arena_string(self->arena, dt_ps_team_settings(self->team));
     dt_list_push(self->arena, &words, dt_arena_string(self->arena, "dtrun"));
     dt_list_push(self->arena, &words, dt_arena_string(self->arena, "train"));
+    dt_list_push(self->arena, &words, dt_arena_string(self->arena, "--local-servers=1")); /* what is said to servers may be said */
     for (char *word; (word = strsep(&rest, "\n")) != NULL;)
         if (*word != 0) dt_list_push(self->arena, &words, word);
     dtrun_list_given(call, DTRUN_FOR_WORKERS, self->arena, &own);
@@ -74,20 +91,35 @@ static dt_status *take_settings(service *self) {
     run.was_stopped = call->run.was_stopped;
     run.catch_signals = call->run.catch_signals;
     call->run = run;
-    call->timeline = told->timeline;
+    call->staleness = told->staleness;
+    call->timeline = is_asynchronous(self) ? NULL : told->timeline; /* that of servers: nobody knows how the clocks of others go */
     return NULL;
 }
 
-/* Under one plan. */
+static void keep_wishes(service *self) {
+    self->devices = self->call->run.devices;
+    self->level = self->call->kernels.level;
+    self->has_cores = sched_getaffinity(0, sizeof self->cores, &self->cores) == 0;
+}
+
+static void restore_wishes(service *self) {
+    self->call->run.devices = self->devices;
+    self->call->kernels.level = self->level;
+    if (self->has_cores) sched_setaffinity(0, sizeof self->cores, &self->cores);
+}
+
+/* Under one plan. A worker that is asked to end has all stop at one step, after which the others go on without it. */
 static dt_status *run_plan(service *self) {
     dtrun_call *call = self->call;
     dt_processes_options options = {.open = dt_ps_team_open_transport,
                                     .context = self->team,
                                     .deadline_seconds = dtrun_deadline(call),
                                     .stop = self->stop,
+                                    .stop_of_others = is_worker(self) ? DT_PS_REGROUP : 0,
                                     .outlives = true,
                                     .lets_go = true};
     dt_processes *processes;
+    restore_wishes(self);
     DT_TRY(dt_processes_open(&options, &processes));
     call->run.processes = processes;
     dt_status *status = self->train(call, self->artifact);
@@ -98,18 +130,21 @@ static dt_status *run_plan(service *self) {
     return status;
 }
 
-/* Whether all have stopped for another plan, and not to end. */
+/* Whether all have stopped for another plan, and not to end. Who has not heard for which of these finds out there. */
 static bool is_to_regroup(const service *self) {
     int regroup = DT_PS_REGROUP;
-    bool is_asked = atomic_compare_exchange_strong(self->stop, &regroup, 0), has_stopped = *self->call->run.was_stopped;
-    if (is_asked) *self->call->run.was_stopped = false;
-    return is_asked && has_stopped;
+    atomic_compare_exchange_strong(self->stop, &regroup, 0);
+    bool has_stopped = *self->call->run.was_stopped && signal_of(self) == 0;
+    if (has_stopped) *self->call->run.was_stopped = false;
+    return has_stopped;
 }
 
 static dt_status *run_plans(service *self) {
     for (int n_fruitless = 0;;) {
         bool over;
         DT_TRY(dt_ps_team_form(self->team, &self->call->run.resume, &over));
+        if (over && signal_of(self) != 0 && !is_worker(self) && !leads(self))
+            return dt_error(DT_ABORTED, "signal %d (%s) has asked it to end while it waited for others", signal_of(self), strsignal(signal_of(self)));
         if (over) return NULL;
         double began = dt_seconds_now();
         dt_status *status = run_plan(self);
@@ -118,9 +153,10 @@ static dt_status *run_plans(service *self) {
         n_fruitless = status != NULL && dt_seconds_now() - began < AT_ONCE_SECONDS ? n_fruitless + 1 : 0;
         bool gives_up = leads(self) && n_fruitless == MOST_FRUITLESS;
         if (status != NULL && (dt_status_code(status) != DT_ABORTED || gives_up)) return status;
-        if (status != NULL && leads(self)) note(dt_status_message(status));
+        if (status != NULL && leads(self) && !dt_ps_team_is_over(self->team)) note(dt_status_message(status));
+        if (regroups && leads(self)) note("the run goes on with the workers that are there now");
         dt_status_free(status);
-        if (self->call->run.checkpoint_dir != NULL) self->call->run.resume = true;
+        self->call->run.resume = true; /* of what is in the folders of checkpoints and of the log: it is this run's own */
     }
 }
 
@@ -146,14 +182,52 @@ static dt_status *hash_artifact(const char *path, uint8_t sum[SHA256_DIGEST_SIZE
     return NULL;
 }
 
+/* Server 0 knows before anybody comes whether there is something to go on from, and in how many replicas. */
+static dt_status *look_at_past(const service *self, int64_t *replicas) {
+    const dt_run_options *run = &self->call->run;
+    dt_checkpoint_state past = {0};
+    char *path = NULL;
+    *replicas = run->replicas;
+    if (!leads(self) || run->checkpoint_dir == NULL) return NULL;
+    if (!run->resume) return dt_checkpoint_check_new(run->checkpoint_dir);
+    DT_TRY(dt_checkpoint_newest(run->checkpoint_dir, &path));
+    dt_status *status = path != NULL ? dt_checkpoint_read_state(path, &past) : NULL;
+    if (*replicas == 0) *replicas = past.replicas;
+    dt_checkpoint_state_free(&past);
+    dt_release(path);
+    return status;
+}
+
+/* Server 0 hears why a process does not go on. Who was started by the same command line as server 0 leaves it to that one to say so. */
+static void leave(service *self, const dt_status *status) {
+    char reason[160];
+    int number = signal_of(self);
+    if (leads(self) || (status == NULL && !(is_worker(self) && number != 0))) return;
+    snprintf(reason, sizeof reason, "signal %d (%s) has asked it to end: the others go on without it", number, strsignal(number));
+    bool is_wrong = is_worker(self) && is_asynchronous(self) && dt_status_code(status) == DT_OUT_OF_RANGE; /* and would be so in any worker */
+    bool is_heard = dt_ps_team_leave(self->team, status != NULL ? dt_status_message(status) : reason, is_wrong);
+    self->call->was_said = status != NULL && is_heard && self->call->is_local;
+}
+
+/* Beside the checkpoints. */
+static const char *ledger_of(const service *self) {
+    const char *folder = self->call->run.checkpoint_dir;
+    bool keeps = folder != NULL && leads(self) && is_asynchronous(self);
+    return keeps ? dt_arena_format(self->arena, "%s/ledger.jsonl", folder) : NULL;
+}
+
 static dt_status *serve(service *self) {
     dtrun_call *call = self->call;
     dtrun_words servers = {0};
     uint8_t artifact[SHA256_DIGEST_SIZE];
+    int64_t replicas;
     if (call->n_servers == 0) call->n_servers = 1;
     DT_TRY(find_servers(self, &servers));
     DT_TRY(hash_artifact(self->artifact->path, artifact));
+    DT_TRY(look_at_past(self, &replicas));
     if (call->keys != NULL) DT_TRY(dt_ps_keys_load(call->keys, is_worker(self) ? DT_PS_WORKER : DT_PS_SERVER, &self->keys));
+    const char *ledger = ledger_of(self);
+    if (ledger != NULL) DT_TRY(dt_file_make_folders(call->run.checkpoint_dir));
     dt_ps_team_options options = {.part = is_worker(self) ? -1 : call->part,
                                   .listen = call->listen,
                                   .servers = servers.items,
@@ -161,20 +235,29 @@ static dt_status *serve(service *self) {
                                   .artifact = artifact,
                                   .settings = is_worker(self) ? NULL : settings_of(self),
                                   .n_workers = call->workers > 0 ? call->workers : 1,
-                                  .most_workers = call->run.replicas > 0 && call->run.replicas < DT_PS_MOST_WORKERS ? (int)call->run.replicas
-                                                  : call->run.replicas > 0                                          ? DT_PS_MOST_WORKERS
-                                                                                                                    : 1,
+                                  .most_workers = replicas < 1                    ? 1
+                                                  : replicas < DT_PS_MOST_WORKERS ? (int)replicas
+                                                                                  : DT_PS_MOST_WORKERS,
                                   .deadline_seconds = dtrun_deadline(call),
+                                  .is_asynchronous = !is_worker(self) && is_asynchronous(self),
+                                  .staleness = call->staleness,
+                                  .ledger = ledger,
+                                  .resumes = call->run.resume && ledger != NULL && dt_file_exists(ledger),
                                   .keys = call->keys != NULL ? &self->keys : NULL,
                                   .insecure = call->insecure,
-                                  .stop = call->run.checkpoint_dir != NULL ? self->stop : NULL,
+                                  .stop = self->stop,
+                                  .regroups = call->run.checkpoint_dir != NULL,
                                   .note = note};
     DT_TRY(dt_ps_team_open(&options, &self->team));
-    if (!is_worker(self))
+    if (!is_worker(self) && !call->is_local)
         fprintf(stderr, "dtrun: note: server %d of %d listens on %s\n", call->part, call->n_servers, dt_ps_team_address(self->team));
+    if (signal_of(self) != 0) return NULL;
     if (is_worker(self)) DT_TRY(take_settings(self));
+    if (is_asynchronous(self)) self->call->run.team = self->team;
+    if (is_asynchronous(self) && is_worker(self)) DT_TRY(dt_ps_team_lease(self->team));
+    keep_wishes(self);
     dt_status *status = run_plans(self);
-    if (status != NULL && !leads(self)) dt_ps_team_fail(self->team, dt_status_message(status));
+    leave(self, status);
     return status;
 }
 
@@ -186,6 +269,7 @@ dt_status *dtrun_serve(dtrun_call *call, const dt_artifact *artifact, atomic_int
         return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     }
     dt_arena_guard(self.arena, &guard);
+    call->run.catch_signals();
     dt_status *status = serve(&self);
     dt_ps_team_close(self.team, status != NULL ? dt_status_message(status) : NULL);
     dt_ps_keys_forget(&self.keys);

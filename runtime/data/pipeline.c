@@ -28,6 +28,7 @@ typedef struct slot {
     void **inputs;  /* [n_columns], in memory */
     int64_t *items; /* [rows of the part][words] */
     int64_t rows;   /* valid ones of the whole batch */
+    int64_t first;  /* of a picked one: its position */
     bool ready;
     dt_status *status; /* of making it */
 } slot;
@@ -60,6 +61,10 @@ struct dt_pipeline {
     pthread_mutex_t lock;   /* of all below */
     pthread_cond_t changed; /* anything of it */
     bool running, quitting, order_busy, exhausted;
+    bool picks;                     /* batches: */
+    int64_t picked[DT_MOST_PICKED]; /* by their number of this epoch */
+    int64_t n_picked;
+    int64_t walked;           /* where the order is, while batches are picked */
     bool ended;               /* no batch is begun any more, and all files are read: */
     dt_status *end_status;    /* whether they are whole */
     int n_busy;               /* workers that make a batch */
@@ -108,18 +113,30 @@ static void end_epoch(dt_pipeline *pipeline) {
     pipeline->ended = true;
 }
 
+/* The order, to a picked batch: one that has to be walked goes on where it is, if that is before. */
+static dt_status *go_to(dt_pipeline *pipeline, int64_t position) {
+    int64_t from = pipeline->walked, n_given;
+    pipeline->walked = position + pipeline->global_batch;
+    if (position == from) return NULL;
+    if (position < from || !dt_order_is_walked(pipeline->order)) return dt_order_start(pipeline->order, pipeline->epoch, position);
+    return dt_order_next(pipeline->order, position - from, (dt_row_range){0}, NULL, &n_given);
+}
+
 /* Makes one batch; after the last one, waits for the end of the files. The lock is held on entry and on return, but not in between. */
 static void make_batch(dt_pipeline *pipeline, const worker *self) {
     int64_t number = pipeline->n_begun++;
     slot *batch = &pipeline->slots[number % pipeline->n_slots];
     double began = dt_recorder_now(self->recorder);
+    bool picks = pipeline->picks;
+    if (picks) batch->first = pipeline->picked[number % DT_MOST_PICKED] * pipeline->global_batch;
     pipeline->order_busy = true;
     pipeline->n_busy++;
     pthread_mutex_unlock(&pipeline->lock);
-    dt_status *status = dt_order_next(pipeline->order, pipeline->global_batch, pipeline->part, batch->items, &batch->rows);
+    dt_status *status = picks ? go_to(pipeline, batch->first) : NULL;
+    if (status == NULL) status = dt_order_next(pipeline->order, pipeline->global_batch, pipeline->part, batch->items, &batch->rows);
     pthread_mutex_lock(&pipeline->lock);
     pipeline->order_busy = false;
-    bool is_last = status != NULL || batch->rows < pipeline->global_batch, is_empty = status == NULL && batch->rows == 0;
+    bool is_last = status != NULL || (!picks && batch->rows < pipeline->global_batch), is_empty = !picks && status == NULL && batch->rows == 0;
     pipeline->exhausted = is_last;
     pipeline->n_begun -= is_empty;
     pthread_cond_broadcast(&pipeline->changed);
@@ -139,7 +156,8 @@ static void make_batch(dt_pipeline *pipeline, const worker *self) {
 
 static bool can_make(const dt_pipeline *pipeline) {
     int64_t n_kept = pipeline->n_begun - pipeline->n_taken + pipeline->holding;
-    return pipeline->running && !pipeline->exhausted && !pipeline->order_busy && n_kept < pipeline->n_slots;
+    bool is_wanted = !pipeline->picks || pipeline->n_begun < pipeline->n_picked;
+    return pipeline->running && is_wanted && !pipeline->exhausted && !pipeline->order_busy && n_kept < pipeline->n_slots;
 }
 
 static void *work(void *argument) {
@@ -170,7 +188,7 @@ static void halt(dt_pipeline *pipeline) {
         pipeline->slots[i].status = NULL;
         pipeline->slots[i].ready = false;
     }
-    pipeline->n_begun = pipeline->n_taken = 0;
+    pipeline->n_begun = pipeline->n_taken = pipeline->n_picked = 0;
     pipeline->holding = pipeline->exhausted = pipeline->ended = false;
     pipeline->past_rows = 0;
     pthread_mutex_unlock(&pipeline->lock);
@@ -427,16 +445,29 @@ int64_t dt_pipeline_n_examples(const dt_pipeline *pipeline) { return pipeline->n
 
 int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline) { return (pipeline->n_examples - 1) / pipeline->global_batch + 1; }
 
-dt_status *dt_pipeline_start(dt_pipeline *pipeline, int64_t epoch, int64_t position) {
+static dt_status *start(dt_pipeline *pipeline, int64_t epoch, int64_t position, bool picks) {
     halt(pipeline);
     pipeline->epoch = epoch;
     pipeline->position = position;
     DT_TRY(dt_order_start(pipeline->order, epoch, position));
     pthread_mutex_lock(&pipeline->lock);
     pipeline->running = true;
+    pipeline->picks = picks;
+    pipeline->walked = position;
     pthread_cond_broadcast(&pipeline->changed);
     pthread_mutex_unlock(&pipeline->lock);
     return NULL;
+}
+
+dt_status *dt_pipeline_start(dt_pipeline *pipeline, int64_t epoch, int64_t position) { return start(pipeline, epoch, position, false); }
+
+dt_status *dt_pipeline_start_picking(dt_pipeline *pipeline, int64_t epoch) { return start(pipeline, epoch, 0, true); }
+
+void dt_pipeline_pick(dt_pipeline *pipeline, int64_t batch) {
+    pthread_mutex_lock(&pipeline->lock);
+    pipeline->picked[pipeline->n_picked++ % DT_MOST_PICKED] = batch;
+    pthread_cond_broadcast(&pipeline->changed);
+    pthread_mutex_unlock(&pipeline->lock);
 }
 
 static bool is_over(const dt_pipeline *pipeline) { return pipeline->ended && pipeline->n_taken == pipeline->n_begun; }
@@ -460,7 +491,7 @@ static void give_back(dt_pipeline *pipeline) {
     held->items = pipeline->past_items;
     held->ready = pipeline->holding = false;
     pipeline->past_items = items;
-    pipeline->past_rows = held->rows;
+    pipeline->past_rows = pipeline->picks ? 0 : held->rows;
     pthread_cond_broadcast(&pipeline->changed);
 }
 
@@ -500,7 +531,7 @@ dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch) {
         return status;
     }
     if (taken == NULL) return NULL;
-    pipeline->position += taken->rows;
+    pipeline->position = (pipeline->picks ? taken->first : pipeline->position) + taken->rows;
     batch->inputs = (const void *const *)taken->inputs;
     batch->rows = taken->rows;
     return NULL;

@@ -62,9 +62,19 @@ int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline); /* of an epoch; the 
 /* Goes to example `position` of epoch `epoch`, both from 0. Batches begin there. */
 dt_status *dt_pipeline_start(dt_pipeline *pipeline, int64_t epoch, int64_t position);
 
+/* Goes to an epoch of which batches are made that are picked, and no others, in the order of picking. */
+dt_status *dt_pipeline_start_picking(dt_pipeline *pipeline, int64_t epoch);
+/* Batch `batch` from 0: dt_pipeline_next gives it, once those before are taken; without rows where the epoch has none such. At most DT_MOST_PICKED
+ * are picked and not taken. */
+void dt_pipeline_pick(dt_pipeline *pipeline, int64_t batch);
+
+enum {
+    DT_MOST_PICKED = 4
+};
+
 typedef struct dt_pipeline_batch {
     const void *const *inputs; /* [components] each [rows of the part, …], as dt_batch wants them */
-    int64_t rows;              /* valid ones of the whole batch, whichever are made here; 0: the epoch is over, or: */
+    int64_t rows;              /* valid ones of the whole batch, whichever are made here; 0: the epoch is over, the picked batch has none, or: */
     bool stopped;              /* the options' `stop` ended the wait for it */
     double waited;             /* seconds that this call waited for it */
 } dt_pipeline_batch;

@@ -19,8 +19,8 @@
 #define MOST_DIMS 64
 
 enum {
-    ALIGNMENT = 64,             /* of the first tensor in files that are written */
-    PIECE_BYTES = 4 << 20,      /* that are read or written at once */
+    ALIGNMENT = 64, /* of the first tensor in files that are written */
+    PIECE_BYTES = DT_SAFETENSORS_PIECE_BYTES,
     UNSYNCED_BYTES = 256 << 20, /* at most: so that no sync takes long */
 };
 
@@ -35,7 +35,7 @@ typedef struct file {
     int fd; /* else -1 */
     char *path;
     struct timespec written;     /* when it was, as it was read */
-    char *buffer;                /* as large as the largest tensor */
+    char *buffer;                /* as large as the largest tensor; NULL: none has been loaded */
     const dt_safetensor *loaded; /* in it */
 } file;
 
@@ -241,17 +241,6 @@ static dt_status *sum_up(file *read, uint64_t n_file) {
     return status;
 }
 
-/* All memory that loading will need is there from the beginning: who has begun to load does not fail for want of it. */
-static dt_status *make_room(file *read, const char *path) {
-    int64_t n_bytes = 1;
-    for (int i = 0; i < read->view.n; i++) n_bytes = read->tensors[i].n_bytes > n_bytes ? read->tensors[i].n_bytes : n_bytes;
-    read->path = dt_allocate(strlen(path) + 1);
-    read->buffer = dt_allocate((size_t)n_bytes);
-    if (read->path == NULL || read->buffer == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory");
-    strcpy(read->path, path);
-    return NULL;
-}
-
 /* Takes `fd` over. */
 static dt_status *read_file(int fd, const char *path, uint64_t n_file, dt_safetensors **opened) {
     struct stat about;
@@ -263,8 +252,9 @@ static dt_status *read_file(int fd, const char *path, uint64_t n_file, dt_safete
     }
     read->fd = fd;
     read->written = about.st_mtim;
-    status = make_room(read, path);
-    if (status == NULL) status = sum_up(read, n_file);
+    read->path = dt_allocate(strlen(path) + 1);
+    if (read->path != NULL) strcpy(read->path, path);
+    status = read->path != NULL ? sum_up(read, n_file) : dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory");
     if (status != NULL)
         dt_safetensors_free(&read->view);
     else
@@ -295,13 +285,26 @@ dt_status *dt_safetensors_read(const char *path, dt_safetensors **opened) {
     return read_file(fd, path, n_file, opened);
 }
 
-/* Reads a tensor into the buffer. Whoever writes into the file meanwhile changes its time. */
-static dt_status *fill_buffer(file *read, const dt_safetensor *tensor) {
+/* Whoever writes into the file meanwhile changes its time. */
+static dt_status *read_elements(const file *read, const dt_safetensor *tensor, int64_t first, void *data, size_t n_bytes) {
     struct stat about;
-    read->loaded = NULL;
-    DT_TRY(read_whole(read->fd, read->path, (uint64_t)tensor->offset, read->buffer, (size_t)tensor->n_bytes));
+    DT_TRY(read_whole(read->fd, read->path, (uint64_t)(tensor->offset + first), data, n_bytes));
     bool is_same = fstat(read->fd, &about) == 0 && about.st_mtim.tv_sec == read->written.tv_sec && about.st_mtim.tv_nsec == read->written.tv_nsec;
-    if (!is_same) return was_changed(read->path);
+    return is_same ? NULL : was_changed(read->path);
+}
+
+/* For any of the tensors: who has loaded one does not fail for want of memory for another. */
+static dt_status *make_room(file *read) {
+    int64_t n_bytes = 1;
+    for (int i = 0; i < read->view.n; i++) n_bytes = read->tensors[i].n_bytes > n_bytes ? read->tensors[i].n_bytes : n_bytes;
+    read->buffer = dt_allocate((size_t)n_bytes);
+    return read->buffer != NULL ? NULL : dt_error_in(DT_RESOURCE_EXHAUSTED, read->path, 0, "out of memory");
+}
+
+static dt_status *fill_buffer(file *read, const dt_safetensor *tensor) {
+    read->loaded = NULL;
+    if (read->buffer == NULL) DT_TRY(make_room(read));
+    DT_TRY(read_elements(read, tensor, 0, read->buffer, (size_t)tensor->n_bytes));
     read->loaded = tensor;
     return NULL;
 }
@@ -310,6 +313,12 @@ dt_status *dt_safetensors_load(dt_safetensors *opened, const dt_safetensor *tens
     file *read = (file *)opened;
     if (tensor->data == NULL && read->loaded != tensor) DT_TRY(fill_buffer(read, tensor));
     *data = tensor->data != NULL ? tensor->data : read->buffer;
+    return NULL;
+}
+
+dt_status *dt_safetensors_load_part(dt_safetensors *opened, const dt_safetensor *tensor, int64_t first, size_t n_bytes, void *data) {
+    if (tensor->data == NULL) return read_elements((file *)opened, tensor, first, data, n_bytes);
+    memcpy(data, (const char *)tensor->data + first, n_bytes);
     return NULL;
 }
 
@@ -357,6 +366,8 @@ typedef struct output {
     struct sha256_ctx sum;
     size_t n_unsynced;
     dt_progress *progress;
+    const dt_safetensors_source *source;
+    char *piece; /* of what it gives */
 } output;
 
 static dt_status *sync_output(output *to) {
@@ -385,23 +396,44 @@ static dt_status *put(output *to, const void *bytes, size_t n_bytes) {
     return NULL;
 }
 
+/* Of a tensor that is not in memory. */
+static dt_status *put_pieces(output *to, int number, const dt_safetensor *tensor) {
+    for (int64_t first = 0, n; first < tensor->n_bytes; first += n) {
+        n = tensor->n_bytes - first < PIECE_BYTES ? tensor->n_bytes - first : PIECE_BYTES;
+        DT_TRY(to->source->read(to->source->context, number, first, (size_t)n, to->piece));
+        DT_TRY(put_piece(to, to->piece, (size_t)n));
+    }
+    return NULL;
+}
+
 static dt_status *put_all(output *to, const dt_text *header, int n, const int *order, const dt_safetensor *tensors) {
     unsigned char length[8];
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header->n >> 8 * i);
     DT_TRY(put(to, length, sizeof length));
     DT_TRY(put(to, header->data, header->n));
-    for (int i = 0; i < n; i++) DT_TRY(put(to, tensors[order[i]].data, (size_t)tensors[order[i]].n_bytes));
+    for (int i = 0; i < n; i++) {
+        const dt_safetensor *tensor = &tensors[order[i]];
+        DT_TRY(tensor->data != NULL ? put(to, tensor->data, (size_t)tensor->n_bytes) : put_pieces(to, order[i], tensor));
+    }
     return sync_output(to);
 }
 
 dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *tensors, dt_progress *progress, unsigned char sha256[DT_SHA256_BYTES]) {
+    return dt_safetensors_write_from(path, n, tensors, NULL, progress, sha256);
+}
+
+dt_status *dt_safetensors_write_from(const char *path, int n, const dt_safetensor *tensors, const dt_safetensors_source *source,
+                                     dt_progress *progress, unsigned char sha256[DT_SHA256_BYTES]) {
     dt_text header = {0};
     int *order = dt_allocate((size_t)n * sizeof *order);
+    char *piece = source != NULL ? dt_allocate(PIECE_BYTES) : NULL;
+    bool has_memory = order != NULL && (piece != NULL || source == NULL);
     dt_status *status = NULL;
-    if (order != NULL) make_header(n, tensors, order, &header);
-    if (order == NULL || header.failed) status = dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "no memory to write it");
+    if (has_memory) make_header(n, tensors, order, &header);
+    if (!has_memory || header.failed) status = dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "no memory to write it");
     if (status == NULL) {
-        output to = {.path = path, .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), .progress = progress};
+        output to = {
+            .path = path, .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), .progress = progress, .source = source, .piece = piece};
         sha256_init(&to.sum);
         status = to.fd < 0 ? dt_file_error("create", path) : put_all(&to, &header, n, order, tensors);
         if (to.fd >= 0 && close(to.fd) != 0 && status == NULL) status = dt_file_error("write", path);
@@ -409,5 +441,6 @@ dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *te
     }
     dt_text_free(&header);
     dt_release(order);
+    dt_release(piece);
     return status;
 }

@@ -11,6 +11,10 @@
 
 #define DT_SHA256_BYTES 32
 
+enum {
+    DT_SAFETENSORS_PIECE_BYTES = 4 << 20 /* of a tensor, that are read or written at once: so many, and what is left at its end */
+};
+
 typedef struct dt_safetensor {
     const char *name;
     dt_dtype dtype; /* DT_N_DTYPES: a type that is not in dtype.h; such a tensor can be passed over, not used */
@@ -27,7 +31,7 @@ typedef struct dt_safetensors {
     unsigned char sha256[DT_SHA256_BYTES]; /* of the whole file */
 } dt_safetensors;
 
-/* Reads all of `path`, checks it and sums it up, but keeps the header and room for one tensor: a model may be larger than what memory is left.
+/* Reads all of `path`, checks it and sums it up, but keeps the header alone: a model, and a tensor, may be larger than what memory is left.
  * DT_DATA_LOSS for what is truncated, altered or no such file. */
 dt_status *dt_safetensors_read(const char *path, dt_safetensors **file);
 /* The same of bytes in memory, which must outlive the result; `path` is for messages. */
@@ -44,8 +48,21 @@ dt_status *dt_safetensors_load(dt_safetensors *file, const dt_safetensor *tensor
 
 const dt_safetensor *dt_safetensors_find(const dt_safetensors *file, const char *name); /* NULL: none */
 
+/* Bytes [first, first + n_bytes) of its elements, to `data`. Errors as of dt_safetensors_load. */
+dt_status *dt_safetensors_load_part(dt_safetensors *file, const dt_safetensor *tensor, int64_t first, size_t n_bytes, void *data);
+
 /* Writes a new file of `n` tensors and syncs it, piece by piece: `progress`, which may be NULL, counts them. `sha256` gets its sum. Not atomic: the
  * caller writes in a folder of its own. DT_IO, DT_RESOURCE_EXHAUSTED. */
 dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *tensors, dt_progress *progress, unsigned char sha256[DT_SHA256_BYTES]);
+
+/* What gives the elements of tensors that are not in memory, piece by piece: `read` is asked for bytes [first, first + n_bytes) of each such tensor
+ * in order. Tensors of 8-byte elements come first, then of 4, 2 and 1; else they keep their order. */
+typedef struct dt_safetensors_source {
+    dt_status *(*read)(void *context, int tensor, int64_t first, size_t n_bytes, void *piece);
+    void *context;
+} dt_safetensors_source;
+/* The same of tensors some of which have no data: `source` gives it. */
+dt_status *dt_safetensors_write_from(const char *path, int n, const dt_safetensor *tensors, const dt_safetensors_source *source,
+                                     dt_progress *progress, unsigned char sha256[DT_SHA256_BYTES]);
 
 #endif

@@ -66,7 +66,7 @@ static dt_status *write_checkpoint(dtrt_session *session, const char *folder, ch
 
 /* To the process that writes, what it does not have itself; the name of what it writes. */
 static dt_status *give_shares(dtrt_session *session, const char *folder, char *written) {
-    for (int v = 0; v < session->artifact->n_variables; v++) DT_TRY(dt_session_collect_variable(session->session, v, NULL));
+    DT_TRY(dt_checkpoint_writer_give(session->session));
     snprintf(written, DTRT_MOST_PATH, "%s/step-%" PRId64, folder, session->progress.step);
     return NULL;
 }

@@ -235,6 +235,7 @@ static dt_run_options run_of(const dtrt_session_options *options, dt_processes *
                             .no_libraries = options->no_libraries != 0,
                             .central = options->placement != NULL && strcmp(options->placement, "central") == 0,
                             .shard_optimizer = options->shard_optimizer != 0,
+                            .by_rows = dt_api_by_rows(options),
                             .check_numerics = options->check_numerics != 0,
                             .timeline_steps = options->timeline_steps};
 }

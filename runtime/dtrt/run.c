@@ -49,6 +49,7 @@ static dt_status *run_on(dtrt_session *session, run_function *run, dt_run_option
         options->global_batch = dt_session_global_batch(session->session);
         options->has_seed = true;
         options->seed = about->seed;
+        options->by_rows = about->by_rows;
         options->ignore_bad_index = session->options.ignore_bad_index != 0;
         if (options->stop == NULL) options->stop = &log.stop;
         options->was_stopped = stopped;

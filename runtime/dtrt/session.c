@@ -102,6 +102,16 @@ dt_status *dt_api_read_placement(const dtrt_session_options *options, bool *cent
     return dt_error(DT_INVALID_ARGUMENT, "placement \"%.40s\": there are \"mirrored\" and \"central\"", placement);
 }
 
+dt_by_rows dt_api_by_rows(const dtrt_session_options *options) {
+    if (options->by_rows == NULL) return DT_BY_ROWS_NOT;
+    return strcmp(options->by_rows, "lazy") == 0 ? DT_BY_ROWS_LAZILY : DT_BY_ROWS_EXACTLY;
+}
+
+static dt_status *check_by_rows(const dtrt_session_options *options) {
+    if (dt_api_by_rows(options) != DT_BY_ROWS_EXACTLY || strcmp(options->by_rows, "exact") == 0) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "by_rows \"%.40s\": there are \"exact\" and \"lazy\"", options->by_rows);
+}
+
 static dt_status *translate(const dtrt_session *session, const char *devices, dt_session_options *about) {
     const dtrt_session_options *options = &session->options;
     *about = dt_session_options_default();
@@ -118,6 +128,8 @@ static dt_status *translate(const dtrt_session *session, const char *devices, dt
     about->shard_optimizer = options->shard_optimizer != 0;
     about->fast_sums = options->fast_sums != 0;
     DT_TRY(dt_api_read_placement(options, &about->central));
+    DT_TRY(check_by_rows(options));
+    about->by_rows = dt_api_by_rows(options);
     about->processes = dt_api_processes(options->processes);
     if (!(options->deadline_seconds >= 0)) return dt_error(DT_INVALID_ARGUMENT, "a deadline of %g seconds", options->deadline_seconds);
     about->deadline_seconds = options->deadline_seconds;
@@ -163,7 +175,7 @@ static dt_status *open_session(dtrt_session *session, dtrt_program *program, dt_
     session->program = program;
     DT_TRY(open_timeline(session, about));
     DT_TRY(dt_session_create(session->kernels, about, &session->session));
-    session->artifact = dt_session_artifact(session->session);
+    session->artifact = about->by_rows ? dt_kernels_artifact(session->kernels) : dt_session_artifact(session->session);
     session->steps = dt_allocate_zeroed((size_t)session->artifact->n_steps, sizeof *session->steps);
     return session->steps != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
 }
@@ -190,7 +202,7 @@ static dt_status *fill(dtrt_session *session, dtrt_program *program) {
     dt_api_keep_cores(&cores);
     dt_status *status = open_session(session, program, &about, &note);
     dt_api_restore_cores(session->processes, &cores);
-    session->options.devices = session->options.placement = NULL; /* the caller's */
+    session->options.devices = session->options.placement = session->options.by_rows = NULL; /* the caller's */
     if (status == NULL) status = tell(session, &note);
     dt_text_free(&note);
     return dt_api_conclude(session, call.name, status);

@@ -25,7 +25,7 @@ typedef struct dtrt_step_state {
 struct dtrt_session {
     dtrt_program *program;
     const dt_kernels *kernels;
-    const dt_artifact *artifact; /* of the session */
+    const dt_artifact *artifact; /* of the session; of one that takes rows of tables, the one whose steps have all of each */
     dt_session *session;
     dtrt_session_options options;
     char *data;                   /* options.data */
@@ -61,6 +61,7 @@ enum {
 dt_status *dt_api_print_devices(const dtrt_session_options *options, char text[DT_API_DEVICES]);
 
 dt_status *dt_api_read_placement(const dtrt_session_options *options, bool *central);
+dt_by_rows dt_api_by_rows(const dtrt_session_options *options); /* that were checked */
 
 /* Around a callback. */
 void dt_api_begin_callback(dtrt_session *session);

@@ -13,8 +13,7 @@ static dt_status *find(const dtrt_session *session, int variable, const dt_artif
 static dt_status *find_whole(const dtrt_session *session, int variable, const dt_artifact_variable **found) {
     DT_TRY(find(session, variable, found));
     if (dt_session_has_whole_variable(session->session, variable)) return NULL;
-    return dt_error(DT_FAILED_PRECONDITION, "%s is a slot of an optimizer, of which each process keeps its share: dtrt_save writes all of it",
-                    (*found)->path);
+    return dt_error(DT_FAILED_PRECONDITION, "%s is shared out, and this process has a part of it: dtrt_save writes all of it", (*found)->path);
 }
 
 static dt_status *read_variable(dtrt_session *session, int variable, void *data, size_t bytes) {

@@ -492,6 +492,7 @@ static dt_status *meet(dt_executor *executor, const dt_executor_stage *stage, co
 /* What was not begun before, and then the results, bucket by bucket. */
 static dt_status *cross(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
     dt_executor_crossing *crossing = stage->crossing;
+    if (stage->counts_all && executor->computed != NULL) DT_TRY(executor->computed(executor->computed_context));
     DT_TRY(begin_buckets(executor, stage, context));
     if (stage->counts_all && executor->counted != NULL) executor->counted(executor->counted_context);
     for (int b = 0; b < crossing->n_buckets; b++) {

@@ -62,16 +62,19 @@ bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variabl
 
 /* ---- shares ---- */
 
-dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, int n_shares) {
-    int64_t bytes = (int64_t)dt_dtype_bytes(variable->tensor.dtype), n = variable->bytes / bytes;
-    if (variable->share.unit == 0 || n_shares == 1) return (dt_byte_range){0, variable->bytes};
-    int64_t first = dt_share_first_element(variable->share, n, share, n_shares),
-            end = dt_share_first_element(variable->share, n, share + 1, n_shares);
+dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *tensor, int share, int n_shares) {
+    int64_t bytes = (int64_t)dt_dtype_bytes(tensor->dtype), n = tensor->row_bytes / bytes;
+    if (how.unit == 0 || n_shares == 1) return (dt_byte_range){0, tensor->row_bytes};
+    int64_t first = dt_share_first_element(how, n, share, n_shares), end = dt_share_first_element(how, n, share + 1, n_shares);
     return (dt_byte_range){first * bytes, (end - first) * bytes};
 }
 
-void dt_memory_domain_take_share(dt_memory_domain *domain, dt_process_roles sharing, int process) {
-    if (sharing.n_processes == 1) process = 0; /* nobody else has anything of it */
+dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, int n_shares) {
+    return dt_memory_share_of_tensor(variable->share, &variable->tensor, share, n_shares);
+}
+
+void dt_memory_domain_take_share(dt_memory_domain *domain, dt_process_roles sharing) {
+    int process = sharing.n_processes == 1 ? 0 : sharing.process; /* of one nobody else has anything */
     bool owns = process < dt_process_n_owners(sharing);
     domain->sharing = sharing;
     domain->share = owns ? process : 0;
@@ -86,13 +89,14 @@ static int64_t slot_bytes(const dt_artifact *artifact, int share, int n_shares) 
     return bytes;
 }
 
-void dt_memory_print_sharing(const dt_artifact *artifact, int n_shares, dt_text *text) {
+void dt_memory_print_sharing(const dt_artifact *artifact, int n_shares, bool is_asked, dt_text *text) {
     const double mib = 1 << 20;
     int64_t all = slot_bytes(artifact, 0, 1), most = 0;
     for (int p = 0; p < n_shares; p++) {
         int64_t here = slot_bytes(artifact, p, n_shares);
         if (here > most) most = here;
     }
+    if (most == all && !is_asked) return;
     if (n_shares == 1)
         dt_text_format(text, "--shard-optimizer: there is one process, which keeps all of the optimizer's states\n");
     else if (most == all)

@@ -80,14 +80,13 @@ typedef struct dt_executor_memory {
     int64_t *input_bytes;                    /* [n_functions] all inputs of a slot */
 } dt_executor_memory;
 
-/* Bytes of a variable. */
-typedef struct dt_byte_range {
-    int64_t first, n_bytes;
-} dt_byte_range;
 /* Those that share `share` of `n_shares` has: of a slot that is shared out; else all. */
 dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, int n_shares);
-/* How much of all slots each of n_shares processes has, in a line. */
-void dt_memory_print_sharing(const dt_artifact *artifact, int n_shares, dt_text *text);
+/* The same of a tensor without rows that is cut so. */
+dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *tensor, int share, int n_shares);
+/* How much of all slots each of n_shares processes has, in a line. is_asked: by --shard-optimizer, so that there is something to say where each has
+ * all. */
+void dt_memory_print_sharing(const dt_artifact *artifact, int n_shares, bool is_asked, dt_text *text);
 
 bool dt_memory_has(const dt_artifact *artifact, int wanted, int function);
 bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variable);
@@ -106,7 +105,7 @@ static inline bool dt_memory_domain_runs(const dt_memory_domain *domain, int fun
 }
 
 /* Of a process of those that share out the optimizer's states: sharing, share, n_shares. */
-void dt_memory_domain_take_share(dt_memory_domain *domain, dt_process_roles sharing, int process);
+void dt_memory_domain_take_share(dt_memory_domain *domain, dt_process_roles sharing);
 
 /* What is said of the device, artifact, share and microbatches must be set. What they allocate is of the arena. */
 void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artifact, int n_all_microbatches, int wanted, dt_arena *arena);

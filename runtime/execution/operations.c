@@ -78,25 +78,11 @@ static void add_launch(builder *in, int k, int microbatch, int launch) {
     add(in, (dt_operation){.kind = DT_OPERATION_LAUNCH, .launch = added});
 }
 
-/* The loop next to `around` that kernel k is in; `around`: none. */
-static int next_loop(const builder *in, int k, int around) {
-    int loop = in->function->kernels[k].loop;
-    while (loop != around && in->function->loops[loop].around != around) loop = in->function->loops[loop].around;
-    return loop;
-}
-
-/* How many of kernels[0 … n - 1], in the body of `around`, are one kernel or one loop. */
-static int n_together(const builder *in, const int *kernels, int n, int around) {
-    int loop = next_loop(in, kernels[0], around), end = 1;
-    while (loop != around && end < n && dt_artifact_loop_is_within(in->function, in->function->kernels[kernels[end]].loop, loop)) end++;
-    return end;
-}
-
 /* Launches of the kernels, and of those in loops once for each iteration. */
 static void add_launches(builder *in, const int *kernels, int n, int around, int microbatch, int launch) {
     for (int k = 0, end; k < n; k = end) {
-        int loop = next_loop(in, kernels[k], around);
-        end = k + n_together(in, kernels + k, n - k, around);
+        int loop = dt_artifact_next_loop(in->function, kernels[k], around);
+        end = k + dt_artifact_n_together(in->function, kernels + k, n - k, around);
         if (loop == around) add_launch(in, kernels[k], microbatch, launch);
         for (int64_t t = 0; loop != around && t < in->function->loops[loop].trips; t++) {
             in->iterations[loop] = t;
@@ -156,7 +142,7 @@ static void add_once(builder *in, int s) {
     for (int i = 0, end; i < segment->n_device_kernels; i = end) {
         int k = segment->device_kernels[i];
         bool divided = in->function->kernels[k].divided;
-        end = i + n_together(in, segment->device_kernels + i, segment->n_device_kernels - i, -1);
+        end = i + dt_artifact_n_together(in->function, segment->device_kernels + i, segment->n_device_kernels - i, -1);
         if (runs(in, k)) add_launches(in, segment->device_kernels + i, end - i, -1, 0, in->memory->n_microbatches);
         bool goes_on = end < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[end]].divided;
         int n = n_gathers(in, &in->function->kernels[k]);
@@ -435,7 +421,7 @@ static void add_segment(builder *in, int s) {
     in->position = n_once;
     for (int k = 0, end; k < segment->n_replica_kernels; k = end) {
         int position = in->position;
-        end = k + n_together(in, segment->replica_kernels + k, segment->n_replica_kernels - k, -1);
+        end = k + dt_artifact_n_together(in->function, segment->replica_kernels + k, segment->n_replica_kernels - k, -1);
         for (int m = n - n_last; m < n; m++) {
             in->position = position;
             add_launches(in, segment->replica_kernels + k, end - k, -1, m, m);

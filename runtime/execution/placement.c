@@ -10,12 +10,16 @@ typedef struct finder {
     bool changed;
 } finder;
 
-/* The other domains need a buffer: of a microbatch's own they have it anyway. */
+/* Where it says whether the other domains have a buffer. NULL: they have it anyway, as a microbatch's own. */
+static bool *common_of(const dt_artifact *artifact, const dt_placement *placement, int f, int buffer) {
+    const dt_artifact_buffer *buffers = artifact->functions[f].buffers, *root = &buffers[buffers[buffer].root];
+    if (root->space == DT_MEMORY_VARIABLE) return &placement->variables[root->variable];
+    return root->space == DT_MEMORY_DEVICE ? &placement->functions[f].common[root - buffers] : NULL;
+}
+
+/* The other domains need a buffer. */
 static void need(finder *in, int f, int buffer) {
-    const dt_artifact_buffer *root = &in->artifact->functions[f].buffers[in->artifact->functions[f].buffers[buffer].root];
-    bool *common = root->space == DT_MEMORY_VARIABLE ? &in->made->variables[root->variable]
-                   : root->space == DT_MEMORY_DEVICE ? &in->made->functions[f].common[root - in->artifact->functions[f].buffers]
-                                                     : NULL;
+    bool *common = common_of(in->artifact, in->made, f, buffer);
     if (common == NULL || *common) return;
     *common = true;
     in->changed = true;
@@ -24,12 +28,6 @@ static void need(finder *in, int f, int buffer) {
 static void need_all(finder *in, int f, int kernel) {
     const dt_artifact_kernel *one = &in->artifact->functions[f].kernels[kernel];
     for (int b = 0; b < one->n_buffers; b++) need(in, f, one->buffers[b]);
-}
-
-static bool is_common(const finder *in, int f, int buffer) {
-    const dt_artifact_buffer *root = &in->artifact->functions[f].buffers[in->artifact->functions[f].buffers[buffer].root];
-    if (root->space == DT_MEMORY_VARIABLE) return in->made->variables[root->variable];
-    return in->made->functions[f].common[root - in->artifact->functions[f].buffers];
 }
 
 /* Whether the kernel is the optimizer's, or changes what all are to have alike. */
@@ -46,25 +44,17 @@ static bool is_update(const finder *in, int f, const dt_artifact_kernel *kernel)
 
 static bool writes_common(const finder *in, int f, const dt_artifact_kernel *kernel) {
     for (int w = 0; w < kernel->n_writes; w++)
-        if (is_common(in, f, kernel->writes[w])) return true;
+        if (*common_of(in->artifact, in->made, f, kernel->writes[w])) return true;
     return false;
 }
 
-/* Where kernels[i … end) are a kernel, or all of a loop, which is in one place as a whole: the end. */
-static int end_of_unit(const dt_artifact_function *function, const int *kernels, int n, int i) {
-    int loop = function->kernels[kernels[i]].loop, end = i + 1;
-    while (loop >= 0 && function->loops[loop].around >= 0) loop = function->loops[loop].around;
-    while (loop >= 0 && end < n && dt_artifact_loop_is_within(function, function->kernels[kernels[end]].loop, loop)) end++;
-    return end;
-}
-
-/* What the others compute themselves they need the operands of. */
+/* A loop is in one place as a whole. What the others compute themselves they need the operands of. */
 static void place_kernels(finder *in, int f, const dt_artifact_segment *segment) {
     const dt_artifact_function *function = &in->artifact->functions[f];
     const int *kernels = segment->device_kernels;
     for (int i = 0, end; i < segment->n_device_kernels; i = end) {
         bool updates = false, asked_for = false;
-        end = end_of_unit(function, kernels, segment->n_device_kernels, i);
+        end = i + dt_artifact_n_together(function, kernels + i, segment->n_device_kernels - i, -1);
         for (int k = i; k < end; k++) {
             updates |= is_update(in, f, &function->kernels[kernels[k]]);
             asked_for |= writes_common(in, f, &function->kernels[kernels[k]]);
@@ -131,10 +121,8 @@ int dt_placement_handed_out(const dt_placement *placement, const dt_artifact *ar
     while (first > 0 && placed->central[kernels[first - 1]]) first--;
     for (int k = first; k <= i; k++)
         for (int w = 0; w < function->kernels[kernels[k]].n_writes; w++) {
-            int root = function->buffers[function->kernels[kernels[k]].writes[w]].root;
-            const dt_artifact_buffer *buffer = &function->buffers[root];
-            bool common = buffer->space == DT_MEMORY_VARIABLE ? placement->variables[buffer->variable] : placed->common[root];
-            if (common) add_root(found, &n, root);
+            int written = function->kernels[kernels[k]].writes[w];
+            if (*common_of(artifact, placement, f, written)) add_root(found, &n, function->buffers[written].root);
         }
     *buffers = found;
     return n;

@@ -6,6 +6,7 @@
 #include "runtime/comm/delivery.h"
 #include "runtime/comm/schedule.h"
 #include "runtime/execution/example_function.h"
+#include "runtime/execution/session_state.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -28,7 +29,8 @@ typedef struct row_work {
     int64_t n_wanted;         /* of the last batch */
     float *rows, *gathers;    /* [the same, width], with slack: of each index its row; of each of `wanted` */
     float *gradients;         /* [the same, width] */
-    int64_t *expected;        /* [processes] bytes of rows that each is to send */
+    int64_t *n_asked;         /* [processes] rows of `wanted` that each has */
+    int64_t n_gathered;       /* of `gathers`, so far */
     char *numbers;            /* [n_numbers][NUMBER_BYTES] */
     dt_row_sums *own, *all;   /* NULL: the step leaves the table as it is, and there is nothing of what follows */
     dt_example_function *sum; /* NULL: the gradient is what crosses */
@@ -51,10 +53,13 @@ struct dt_row_steps {
     dt_delivery *questions, *answers; /* which rows, and these; gradients go the way of questions */
     const dt_artifact *program;
     bool is_lazy;
-    int number, n_processes;
+    bool is_leased, has_pushed; /* asynchronous servers: a batch is one worker's; it has given what the step gives */
+    int number, n_processes;    /* of those that exchange */
+    dt_row_request *requests;   /* [works * processes] */
     dt_microbatches microbatches;
     int64_t first_microbatch, n_microbatches, n_all_microbatches; /* of this process; of all */
     process_nodes *nodes;                                         /* [processes] */
+    int64_t *expected;                                            /* [processes] bytes of rows that each is to send */
     int n_works;
     row_work *works;
     const void **inputs; /* of a step's row form */
@@ -128,8 +133,21 @@ static dt_status *create_work(dt_row_steps *steps, const dt_kernels *kernels, co
     work->rows = take(steps->arena, n, (size_t)work->row_bytes);
     work->gathers = take(steps->arena, n, (size_t)work->row_bytes);
     work->gradients = take(steps->arena, n, (size_t)work->row_bytes);
-    work->expected = DT_NEW_ARRAY(steps->arena, int64_t, steps->n_processes);
+    work->n_asked = DT_NEW_ARRAY(steps->arena, int64_t, steps->n_processes);
     return about->update >= 0 ? create_update(steps, kernels, work) : NULL;
+}
+
+static process_nodes maximal_nodes(dt_arena *arena, dt_microbatch_range has, int n_all) {
+    process_nodes made;
+    made.nodes = dt_schedule_nodes(has.first, has.end, n_all, arena, &made.n);
+    return made;
+}
+
+/* What is made of gradients is made of each microbatch's, by whoever has the numbers. */
+static process_nodes leaves(dt_arena *arena, dt_microbatch_range has) {
+    dt_schedule_node *nodes = DT_NEW_ARRAY(arena, dt_schedule_node, has.end - has.first);
+    for (int i = 0; i < has.end - has.first; i++) nodes[i] = (dt_schedule_node){.first = has.first + i, .span = 1};
+    return (process_nodes){has.end - has.first, nodes};
 }
 
 static void find_microbatches(dt_row_steps *steps) {
@@ -139,9 +157,10 @@ static void find_microbatches(dt_row_steps *steps) {
     steps->microbatches = (dt_microbatches){options->rows, per_replica, steps->program->microbatch_rows};
     steps->n_all_microbatches = n_all;
     steps->nodes = DT_NEW_ARRAY(steps->arena, process_nodes, steps->n_processes);
+    steps->expected = DT_NEW_ARRAY(steps->arena, int64_t, steps->n_processes);
     for (int p = 0; p < steps->n_processes; p++) {
         dt_microbatch_range has = dt_microbatches_of_process(dt_processes_roles(steps->processes), p, n_all);
-        steps->nodes[p].nodes = dt_schedule_nodes(has.first, has.end, n_all, steps->arena, &steps->nodes[p].n);
+        steps->nodes[p] = steps->is_leased ? leaves(steps->arena, has) : maximal_nodes(steps->arena, has, n_all);
         if (p != steps->number) continue;
         steps->first_microbatch = has.first;
         steps->n_microbatches = has.end - has.first;
@@ -153,8 +172,8 @@ static dt_status *create_guarded(dt_row_steps *steps, const dt_kernels *kernels)
     if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for rows of tables");
     dt_arena_guard(steps->arena, &guard);
     DT_TRY(dt_row_tables_create(kernels, steps->program, steps->processes, &steps->tables));
-    DT_TRY(dt_delivery_create(steps->processes, "which rows of tables, and their gradients", &steps->questions));
-    DT_TRY(dt_delivery_create(steps->processes, "rows of tables", &steps->answers));
+    DT_TRY(dt_delivery_create(steps->processes, DT_DELIVERY_TO_OWNERS, "which rows of tables, and their gradients", &steps->questions));
+    DT_TRY(dt_delivery_create(steps->processes, DT_DELIVERY_TO_HOLDERS, "rows of tables", &steps->answers));
     find_microbatches(steps);
     steps->works = DT_NEW_ARRAY(steps->arena, row_work, steps->program->n_row_forms);
     int most_inputs = 0;
@@ -164,6 +183,7 @@ static dt_status *create_guarded(dt_row_steps *steps, const dt_kernels *kernels)
         if (steps->program->functions[form->step].n_inputs > most_inputs) most_inputs = steps->program->functions[form->step].n_inputs;
     }
     steps->inputs = DT_NEW_ARRAY(steps->arena, const void *, most_inputs);
+    steps->requests = DT_NEW_ARRAY(steps->arena, dt_row_request, steps->n_works * steps->n_processes);
     return NULL;
 }
 
@@ -177,13 +197,15 @@ dt_status *dt_row_steps_create(const dt_kernels *kernels, dt_session *session, d
         dt_arena_destroy(arena);
         return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for rows of tables");
     }
+    dt_process_roles roles = dt_processes_roles(options->processes);
     *made = (dt_row_steps){.arena = arena,
                            .session = session,
                            .processes = options->processes,
                            .program = dt_session_artifact(session),
                            .is_lazy = options->by_rows == DT_BY_ROWS_LAZILY,
-                           .number = dt_processes_number(options->processes),
-                           .n_processes = dt_processes_count(options->processes)};
+                           .is_leased = roles.n_processes != dt_processes_count(options->processes),
+                           .number = roles.process,
+                           .n_processes = roles.n_processes};
     dt_status *status = create_guarded(made, kernels);
     dt_arena_guard(arena, NULL);
     if (status == NULL)
@@ -209,6 +231,70 @@ void dt_row_steps_destroy(dt_row_steps *steps) {
 }
 
 dt_row_tables *dt_row_steps_tables(const dt_row_steps *steps) { return steps->tables; }
+
+/* ---- what processes post to one another: of each table of a step, in order ---- */
+
+static bool has_rows(const dt_row_steps *steps, const row_work *work, int process) {
+    dt_row_range has = dt_row_tables_of_process(steps->tables, work->about->table, process);
+    return has.end > has.first;
+}
+
+/* Whether one process names rows to another: it has microbatches, and the other has rows. */
+static bool names_rows(const dt_row_steps *steps, const row_work *work, int process, int to) {
+    return steps->nodes[process].n > 0 && has_rows(steps, work, to);
+}
+
+/* Rows of a table for the process that has them: how many, which, and what is said of each; values NULL: nothing. */
+static dt_status *post_rows(dt_row_steps *steps, const row_work *work, int process, const int64_t *rows, const float *values, int64_t n) {
+    size_t head = sizeof n, named = (size_t)n * sizeof *rows, said = values != NULL ? (size_t)(n * work->row_bytes) : 0, pad = said % sizeof n;
+    void *memory;
+    DT_TRY(dt_delivery_post(steps->questions, process, head + named + said + pad, &memory));
+    memcpy(memory, &n, head);
+    if (n > 0) memcpy((char *)memory + head, rows, named);
+    if (said > 0) memcpy((char *)memory + head + named, values, said);
+    memset((char *)memory + head + named + said, 0, pad);
+    return NULL;
+}
+
+/* What is left to read of what a process has posted. */
+typedef struct posted {
+    int from;
+    const char *at;
+    size_t bytes;
+} posted;
+
+static posted posted_by(const dt_row_steps *steps, int from) {
+    posted all = {.from = from};
+    all.at = dt_delivery_from(steps->questions, from, &all.bytes);
+    return all;
+}
+
+/* What came is what another process says: it is looked at before it is used. Ascending rows of this process, each once. */
+static dt_status *check_rows(const dt_row_steps *steps, const row_work *work, int from, const int64_t *rows, int64_t n) {
+    dt_row_range own = dt_row_tables_of_process(steps->tables, work->about->table, steps->number);
+    for (int64_t i = 0; i < n; i++)
+        if (rows[i] < own.first || rows[i] >= own.end || (i > 0 && rows[i] <= rows[i - 1]))
+            return dt_error(DT_DATA_LOSS, "process %d names row %" PRId64 " of %s, where this one has rows %" PRId64 " to %" PRId64 ", in order",
+                            from, rows[i], steps->program->variables[work->about->table].path, own.first, own.end - 1);
+    return NULL;
+}
+
+static dt_status *read_rows(const dt_row_steps *steps, const row_work *work, posted *left, bool has_values, dt_rows_part *part) {
+    size_t row_bytes = sizeof *part->rows + (has_values ? (size_t)work->row_bytes : 0);
+    bool fits = left->bytes >= sizeof part->n;
+    *part = (dt_rows_part){0};
+    if (fits) memcpy(&part->n, left->at, sizeof part->n);
+    if (!fits || part->n < 0 || (uint64_t)part->n > (left->bytes - sizeof part->n) / row_bytes)
+        return dt_error(DT_DATA_LOSS, "process %d sent too few bytes about rows of %s: %zu", left->from,
+                        steps->program->variables[work->about->table].path, left->bytes);
+    size_t named = (size_t)part->n * sizeof *part->rows, said = (size_t)part->n * row_bytes - named;
+    size_t all = sizeof part->n + named + said + said % sizeof part->n;
+    part->rows = (int64_t *)(uintptr_t)(left->at + sizeof part->n);
+    if (has_values) part->values = (float *)(uintptr_t)(left->at + sizeof part->n + named);
+    left->at += all;
+    left->bytes -= all < left->bytes ? all : left->bytes;
+    return check_rows(steps, work, left->from, part->rows, part->n);
+}
 
 /* ---- fetching rows ---- */
 
@@ -264,52 +350,80 @@ static int64_t n_below(const int64_t *rows, int64_t at, int64_t n, int64_t end) 
     return at - first;
 }
 
-/* To each process the rows that it has. */
-static dt_status *ask(dt_row_steps *steps, row_work *work) {
+/* Each process which of its rows are wanted. */
+static dt_status *ask(dt_row_steps *steps, int step) {
     dt_delivery_clear(steps->questions);
-    for (int64_t p = 0, at = 0, n; p < steps->n_processes; p++, at += n) {
-        void *memory;
-        n = n_below(work->wanted, at, work->n_wanted, dt_row_tables_of_process(steps->tables, work->about->table, (int)p).end);
-        work->expected[p] = n * work->row_bytes;
-        DT_TRY(dt_delivery_post(steps->questions, (int)p, (size_t)n * sizeof *work->wanted, &memory));
-        if (n > 0) memcpy(memory, work->wanted + at, (size_t)n * sizeof *work->wanted);
+    for (int p = 0; p < steps->n_processes; p++) steps->expected[p] = 0;
+    for (int w = 0; w < steps->n_works; w++) {
+        row_work *work = &steps->works[w];
+        if (work->step != step) continue;
+        for (int64_t p = 0, at = 0, n; p < steps->n_processes; p++, at += n) {
+            n = n_below(work->wanted, at, work->n_wanted, dt_row_tables_of_process(steps->tables, work->about->table, (int)p).end);
+            work->n_asked[p] = n;
+            steps->expected[p] += n * work->row_bytes;
+            if (names_rows(steps, work, steps->number, (int)p)) DT_TRY(post_rows(steps, work, (int)p, work->wanted + at, NULL, n));
+        }
     }
     return dt_delivery_run(steps->questions, NULL, &steps->context);
 }
 
-/* What came is what another process says: it is looked at before it is used. Ascending rows of this process, each once. */
-static dt_status *check_rows(const dt_row_steps *steps, const row_work *work, int from, const int64_t *rows, int64_t n) {
-    dt_row_range own = dt_row_tables_of_process(steps->tables, work->about->table, steps->number);
-    for (int64_t i = 0; i < n; i++)
-        if (rows[i] < own.first || rows[i] >= own.end || (i > 0 && rows[i] <= rows[i - 1]))
-            return dt_error(DT_DATA_LOSS, "process %d names row %" PRId64 " of %s, where this one has rows %" PRId64 " to %" PRId64 ", in order",
-                            from, rows[i], steps->program->variables[work->about->table].path, own.first, own.end - 1);
-    return NULL;
-}
-
-static dt_status *answer(dt_row_steps *steps, row_work *work) {
+static dt_status *answer(dt_row_steps *steps, int step) {
     dt_delivery_clear(steps->answers);
     for (int p = 0; p < steps->n_processes; p++) {
-        size_t bytes;
-        const int64_t *rows = dt_delivery_from(steps->questions, p, &bytes);
-        int64_t n = (int64_t)(bytes / sizeof *rows);
-        void *memory;
-        DT_TRY(check_rows(steps, work, p, rows, n));
-        DT_TRY(dt_delivery_post(steps->answers, p, (size_t)(n * work->row_bytes), &memory));
-        dt_row_tables_take(steps->tables, work->about->table, rows, n, memory);
+        posted left = posted_by(steps, p);
+        for (int w = 0; w < steps->n_works; w++) {
+            const row_work *work = &steps->works[w];
+            dt_rows_part part;
+            void *memory;
+            if (work->step != step || !names_rows(steps, work, p, steps->number)) continue;
+            DT_TRY(read_rows(steps, work, &left, false, &part));
+            DT_TRY(dt_delivery_post(steps->answers, p, (size_t)(part.n * work->row_bytes), &memory));
+            dt_row_tables_take(steps->tables, work->about->table, part.rows, part.n, memory);
+        }
     }
-    return dt_delivery_run(steps->answers, work->expected, &steps->context);
+    return dt_delivery_run(steps->answers, steps->expected, &steps->context);
+}
+
+/* The same of asynchronous servers. */
+static dt_status *fetch(dt_row_steps *steps, int step) {
+    const dt_row_source *source = &dt_session_get_options(steps->session)->rows_from;
+    int n_requests = 0;
+    for (int w = 0; w < steps->n_works; w++) {
+        row_work *work = &steps->works[w];
+        if (work->step != step) continue;
+        for (int64_t p = 0, at = 0, n; p < steps->n_processes; p++, at += n) {
+            n = n_below(work->wanted, at, work->n_wanted, dt_row_tables_of_process(steps->tables, work->about->table, (int)p).end);
+            if (n == 0) continue;
+            steps->requests[n_requests++] = (dt_row_request){.process = (int)p,
+                                                             .table = work->about->table,
+                                                             .rows = work->wanted + at,
+                                                             .n = n,
+                                                             .values = work->gathers + at * work->width,
+                                                             .bytes = (size_t)(n * work->row_bytes)};
+        }
+    }
+    return n_requests > 0 ? source->fetch(source->context, steps->requests, n_requests) : NULL;
+}
+
+/* Takes the answers apart. */
+static void gather(dt_row_steps *steps, int step) {
+    for (int w = 0; w < steps->n_works; w++) steps->works[w].n_gathered = 0;
+    for (int p = 0; p < steps->n_processes; p++) {
+        size_t bytes;
+        const char *at = dt_delivery_from(steps->answers, p, &bytes);
+        for (int w = 0; w < steps->n_works; w++) {
+            row_work *work = &steps->works[w];
+            if (work->step != step || work->n_asked[p] == 0) continue;
+            size_t n = (size_t)(work->n_asked[p] * work->row_bytes);
+            memcpy(work->gathers + work->n_gathered * work->width, at, n);
+            work->n_gathered += work->n_asked[p];
+            at += n;
+        }
+    }
 }
 
 /* Gives each index its row; zeros, where there is none. */
 static void spread(const dt_row_steps *steps, row_work *work) {
-    float *at = work->gathers;
-    for (int p = 0; p < steps->n_processes; p++) {
-        size_t bytes;
-        const void *rows = dt_delivery_from(steps->answers, p, &bytes);
-        if (bytes > 0) memcpy(at, rows, bytes);
-        at += bytes / sizeof *at;
-    }
     for (int64_t i = 0; i < steps->n_rows * work->about->n_indices; i++) {
         float *row = work->rows + i * work->width;
         const int64_t *found = bsearch(&work->indices[i], work->wanted, (size_t)work->n_wanted, sizeof *work->wanted, compare_rows);
@@ -320,28 +434,54 @@ static void spread(const dt_row_steps *steps, row_work *work) {
     }
 }
 
+/* Of asynchronous servers only the worker whose lease it is looks at what the batch names. */
+static bool looks(const dt_row_steps *steps) { return !steps->is_leased || steps->nodes[steps->number].n > 0; }
+
+/* As the step's row form has it. */
+static void take_batch(dt_row_steps *steps, const row_work *work, const dt_batch *batch) {
+    int n_inputs = steps->program->functions[work->about->of].n_inputs;
+    for (int i = 0; i < n_inputs; i++) steps->inputs[i] = batch->inputs[i];
+    steps->context = (dt_step_context){.step = steps->program->steps[work->step].name, .number = batch->counter};
+    steps->n_rows = dt_session_own_rows(steps->session, batch->rows);
+    steps->valid = batch->rows;
+    steps->has_pushed = false;
+}
+
+/* The step of indices, of which the step has one for all its tables. */
+static dt_status *run_indices(dt_row_steps *steps, const row_work *work, const dt_batch *batch) {
+    DT_TRY(dt_session_run_within(steps->session, work->indices_step, batch));
+    bool carries_on = dt_processes_number(steps->processes) == 0; /* it is of all processes */
+    if (carries_on) steps->bad_index = *dt_session_bad_index(steps->session);
+    return NULL;
+}
+
+/* Each of `wanted` to its place in `gathers`. */
+static dt_status *bring_rows(dt_row_steps *steps, int step) {
+    if (steps->is_leased) return fetch(steps, step);
+    DT_TRY(ask(steps, step));
+    DT_TRY(answer(steps, step));
+    gather(steps, step);
+    return NULL;
+}
+
 dt_status *dt_row_steps_begin(dt_row_steps *steps, int step, dt_batch *batch) {
     bool any = false;
     steps->bad_index = (dt_bad_index){0};
     for (int w = 0; w < steps->n_works; w++) {
         row_work *work = &steps->works[w];
         if (work->step != step) continue;
-        if (!any) {
-            int n_inputs = steps->program->functions[work->about->of].n_inputs;
-            DT_TRY(dt_session_run(steps->session, work->indices_step, batch, NULL));
-            for (int i = 0; i < n_inputs; i++) steps->inputs[i] = batch->inputs[i];
-            steps->context = (dt_step_context){.step = steps->program->steps[step].name, .number = batch->counter};
-            steps->n_rows = dt_session_own_rows(steps->session, batch->rows);
-            steps->valid = batch->rows;
-        }
+        if (!any) take_batch(steps, work, batch);
+        if (!any && looks(steps)) DT_TRY(run_indices(steps, work, batch));
         any = true;
-        DT_TRY(find_wanted(steps, work));
-        DT_TRY(ask(steps, work));
-        DT_TRY(answer(steps, work));
-        spread(steps, work);
+        if (looks(steps)) DT_TRY(find_wanted(steps, work));
         steps->inputs[work->about->rows] = work->rows;
     }
-    if (any) batch->inputs = steps->inputs;
+    if (!any) return NULL;
+    batch->inputs = steps->inputs;
+    if (!looks(steps)) return NULL;
+    DT_TRY(bring_rows(steps, step));
+    for (int w = 0; w < steps->n_works; w++)
+        if (steps->works[w].step == step) spread(steps, &steps->works[w]);
     return NULL;
 }
 
@@ -394,57 +534,35 @@ static dt_status *add_own(dt_row_steps *steps, row_work *work) {
         int64_t n = dt_microbatches_valid_rows(&steps->microbatches, steps->first_microbatch + m, steps->valid) * work->about->n_indices;
         dt_rows_part part;
         DT_TRY(dt_row_sums_add(work->own, indices, gradients, n, work->n_table_rows, &part));
-        run_sum(steps, work, part);
+        if (!steps->is_leased) run_sum(steps, work, part);
         indices += n;
         gradients += n * work->width;
     }
     return NULL;
 }
 
-/* A node's rows of a process: how many, which, and what is added to them. */
-static dt_status *post_part(dt_row_steps *steps, const row_work *work, int process, const dt_rows_part *part, int64_t at, int64_t n) {
-    size_t head = sizeof n, rows = (size_t)n * sizeof *part->rows, values = (size_t)(n * work->row_bytes), pad = values % sizeof n;
-    void *memory;
-    DT_TRY(dt_delivery_post(steps->questions, process, head + rows + values + pad, &memory));
-    memcpy(memory, &n, head);
-    if (n == 0) return NULL;
-    memcpy((char *)memory + head, part->rows + at, rows);
-    memcpy((char *)memory + head + rows, part->values + at * work->width, values);
-    memset((char *)memory + head + rows + values, 0, pad);
-    return NULL;
-}
+static bool updates(const row_work *work, int step) { return work->step == step && work->own != NULL; }
 
-static dt_status *post_sums(dt_row_steps *steps, row_work *work) {
+static dt_status *post_sums(dt_row_steps *steps, const row_work *work) {
     const process_nodes *own = &steps->nodes[steps->number];
-    dt_delivery_clear(steps->questions);
     for (int k = 0; k < own->n; k++) {
         dt_rows_part part = dt_row_sums_reduce(work->own, own->nodes[k].first - steps->first_microbatch, own->nodes[k].span);
         for (int64_t p = 0, at = 0, n; p < steps->n_processes; p++, at += n) {
             n = n_below(part.rows, at, part.n, dt_row_tables_of_process(steps->tables, work->about->table, (int)p).end);
-            DT_TRY(post_part(steps, work, (int)p, &part, at, n));
+            if (names_rows(steps, work, steps->number, (int)p))
+                DT_TRY(post_rows(steps, work, (int)p, part.rows + at, part.values + at * work->width, n));
         }
     }
-    return dt_delivery_run(steps->questions, NULL, &steps->context);
+    return NULL;
 }
 
 /* The parts that a process has posted, one for each of its nodes. */
-static dt_status *read_sums(const dt_row_steps *steps, const row_work *work, int from) {
-    size_t bytes;
-    const char *at = dt_delivery_from(steps->questions, from, &bytes);
-    for (int k = 0; k < steps->nodes[from].n; k++) {
+static dt_status *read_sums(const dt_row_steps *steps, const row_work *work, posted *left) {
+    for (int k = 0; k < steps->nodes[left->from].n; k++) {
         dt_rows_part part;
-        bool fits = bytes >= sizeof part.n;
-        if (fits) memcpy(&part.n, at, sizeof part.n);
-        int64_t most = fits ? (int64_t)(bytes - sizeof part.n) / (int64_t)(sizeof *part.rows + (size_t)work->row_bytes) : 0;
-        if (!fits || part.n < 0 || part.n > most) return dt_error(DT_DATA_LOSS, "process %d sent %zu bytes of gradients: too few", from, bytes);
-        size_t rows = (size_t)part.n * sizeof *part.rows, values = (size_t)(part.n * work->row_bytes);
-        size_t all = sizeof part.n + rows + values + values % sizeof part.n;
-        part.rows = (int64_t *)(uintptr_t)(at + sizeof part.n);
-        part.values = (float *)(uintptr_t)(at + sizeof part.n + rows);
-        DT_TRY(check_rows(steps, work, from, part.rows, part.n));
-        DT_TRY(dt_row_sums_put(work->all, steps->nodes[from].nodes[k].span, &part));
-        at += all;
-        bytes -= all < bytes ? all : bytes;
+        DT_TRY(read_rows(steps, work, left, true, &part));
+        if (steps->is_leased) run_sum(steps, work, part);
+        DT_TRY(dt_row_sums_put(work->all, steps->nodes[left->from].nodes[k].span, &part));
     }
     return NULL;
 }
@@ -469,16 +587,54 @@ static void run_update(dt_row_steps *steps, const row_work *work, dt_rows_part p
     }
 }
 
-dt_status *dt_row_steps_end(dt_row_steps *steps, int step) {
+/* What this process's microbatches give all tables that the step updates. */
+static dt_status *post_all(dt_row_steps *steps, int step, bool *any) {
+    *any = false;
+    dt_delivery_clear(steps->questions);
     for (int w = 0; w < steps->n_works; w++) {
         row_work *work = &steps->works[w];
-        if (work->step != step || work->own == NULL) continue;
-        DT_TRY(read_numbers(steps, work));
+        if (!updates(work, step)) continue;
+        *any = true;
         DT_TRY(add_own(steps, work));
         DT_TRY(post_sums(steps, work));
-        dt_row_sums_clear(work->all);
-        for (int p = 0; p < steps->n_processes; p++) DT_TRY(read_sums(steps, work, p));
-        run_update(steps, work, dt_row_sums_reduce(work->all, 0, steps->n_all_microbatches));
     }
+    return NULL;
+}
+
+dt_status *dt_row_steps_push(dt_row_steps *steps, int step) {
+    bool any, is_workers = steps->is_leased && looks(steps);
+    if (!is_workers || steps->has_pushed) return NULL;
+    DT_TRY(post_all(steps, step, &any));
+    steps->has_pushed = any;
+    return any ? dt_delivery_run(steps->questions, NULL, &steps->context) : NULL;
+}
+
+/* What all have posted to this process. */
+static dt_status *read_all(dt_row_steps *steps, int step) {
+    for (int p = 0; p < steps->n_processes; p++) {
+        posted left = posted_by(steps, p);
+        for (int w = 0; w < steps->n_works; w++)
+            if (updates(&steps->works[w], step) && names_rows(steps, &steps->works[w], p, steps->number))
+                DT_TRY(read_sums(steps, &steps->works[w], &left));
+    }
+    return NULL;
+}
+
+dt_status *dt_row_steps_end(dt_row_steps *steps, int step) {
+    bool any;
+    if (steps->is_leased && looks(steps)) return dt_row_steps_push(steps, step);
+    for (int w = 0; w < steps->n_works; w++) {
+        row_work *work = &steps->works[w];
+        if (!updates(work, step)) continue;
+        DT_TRY(read_numbers(steps, work));
+        dt_row_sums_clear(work->all);
+    }
+    DT_TRY(post_all(steps, step, &any));
+    if (!any) return NULL;
+    DT_TRY(dt_delivery_run(steps->questions, NULL, &steps->context));
+    DT_TRY(read_all(steps, step));
+    for (int w = 0; w < steps->n_works; w++)
+        if (updates(&steps->works[w], step) && has_rows(steps, &steps->works[w], steps->number))
+            run_update(steps, &steps->works[w], dt_row_sums_reduce(steps->works[w].all, 0, steps->n_all_microbatches));
     return NULL;
 }

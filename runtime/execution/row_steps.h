@@ -1,11 +1,15 @@
 /* row_steps: what a session that takes rows of tables (dt_session_options.by_rows) does around a step:
  *
- *     before    the rows that the batch names are fetched from who has them (row_tables.h), and are inputs of the step's row form
- *     after     their gradients are added up (row_sums.h), each process those of its own microbatches, who has the rows all of them; and these rows
- * of the table and its slots are updated
+ *     before    the rows that the batch names are fetched from the processes that have them (row_tables.h), and are inputs of
+ *               the step's row form
+ *     after     their gradients are added up (row_sums.h): each process adds up those of its own microbatches, the one that
+ *               has a row those of all; then it updates the row and its slots
  *
  * Each process asks the others for the rows that its microbatches name, each once, and sends their gradients back: a node of the tree over
- * microbatches at a time, so that sums have the bits of one process. */
+ * microbatches at a time, so that sums have the bits of one process.
+ *
+ * A worker of asynchronous parameter servers fetches rows by dt_session_options.rows_from, and servers have no part in that. It pushes its
+ * microbatches' gradients as they are; servers apply them with their own numbers. */
 #ifndef DT_RUNTIME_EXECUTION_ROW_STEPS_H
 #define DT_RUNTIME_EXECUTION_ROW_STEPS_H
 
@@ -25,8 +29,10 @@ dt_row_tables *dt_row_steps_tables(const dt_row_steps *steps);
 
 /* Before a step: makes `batch` the one that its row form takes. Nothing, where the step has none. */
 dt_status *dt_row_steps_begin(dt_row_steps *steps, int step, dt_batch *batch);
-/* Indices out of range that were found before the last step, in this process's rows. */
+/* Indices out of range that were found before the last step: in this process's rows, and of what process 0 says for all, in its own. */
 const dt_bad_index *dt_row_steps_bad_index(const dt_row_steps *steps);
+/* In its midst, once the gradients are there: what a worker of asynchronous servers gives them, who wait for nothing that comes later. */
+dt_status *dt_row_steps_push(dt_row_steps *steps, int step);
 /* After it: updates the tables. */
 dt_status *dt_row_steps_end(dt_row_steps *steps, int step);
 

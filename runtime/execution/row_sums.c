@@ -168,15 +168,13 @@ static const node *find(const dt_row_sums *sums, int64_t first, int64_t span) {
     return is_there ? &sums->nodes[low] : NULL;
 }
 
-static dt_rows_part reduce(dt_row_sums *sums, int64_t first, int64_t span) {
+dt_rows_part dt_row_sums_reduce(dt_row_sums *sums, int64_t first, int64_t span) {
     const node *whole = find(sums, first, span);
     int64_t half = 1;
     if (whole != NULL) return part_at(sums, whole->at, whole->n);
     assert(span > 1);
     while (2 * half < span) half *= 2;
-    dt_rows_part left = reduce(sums, first, half), right = reduce(sums, first + half, span - half);
+    dt_rows_part left = dt_row_sums_reduce(sums, first, half), right = dt_row_sums_reduce(sums, first + half, span - half);
     merge(sums, &left, &right);
     return left;
 }
-
-dt_rows_part dt_row_sums_reduce(dt_row_sums *sums, int64_t first, int64_t span) { return reduce(sums, first, span); }

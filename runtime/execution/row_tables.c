@@ -7,10 +7,6 @@
 
 #include <string.h>
 
-enum {
-    PIECE_BYTES = 16 << 20 /* of each process, on the way to process 0 at a time */
-};
-
 struct dt_row_tables {
     const dt_kernels *kernels;
     const dt_artifact *program;
@@ -32,19 +28,20 @@ dt_row_range dt_row_tables_of_process(const dt_row_tables *tables, int variable,
 }
 
 static dt_row_range own_rows(const dt_row_tables *tables, int variable) {
-    return dt_row_tables_of_process(tables, variable, dt_processes_number(tables->processes));
+    return dt_row_tables_of_process(tables, variable, dt_processes_roles(tables->processes).process);
 }
 
-static int64_t own_bytes(const dt_artifact *program, const dt_processes *processes, int variable) {
+int64_t dt_row_tables_variable_bytes(const dt_artifact *program, const dt_processes *processes, int variable) {
     const dt_artifact_variable *about = &program->variables[variable];
-    dt_row_range own = range_of(about, dt_processes_number(processes), dt_processes_roles(processes));
+    dt_process_roles roles = dt_processes_roles(processes);
+    dt_row_range own = range_of(about, roles.process, roles);
     return (own.end - own.first) * row_bytes(about);
 }
 
 int64_t dt_row_tables_bytes(const dt_artifact *program, const dt_processes *processes) {
     int64_t bytes = 0;
     for (int v = 0; v < program->n_variables; v++)
-        if (program->variables[v].by_rows) bytes += own_bytes(program, processes, v);
+        if (program->variables[v].by_rows) bytes += dt_row_tables_variable_bytes(program, processes, v);
     return bytes;
 }
 
@@ -59,7 +56,7 @@ dt_status *dt_row_tables_create(const dt_kernels *kernels, const dt_artifact *pr
     }
     bool fits = made != NULL && made->memory != NULL;
     for (int v = 0; v < program->n_variables && fits; v++) {
-        int64_t bytes = program->variables[v].by_rows ? own_bytes(program, processes, v) : 0;
+        int64_t bytes = program->variables[v].by_rows ? dt_row_tables_variable_bytes(program, processes, v) : 0;
         if (bytes > 0) made->memory[v] = dt_host_memory_allocate((size_t)bytes);
         fits = bytes == 0 || made->memory[v] != NULL;
     }
@@ -75,7 +72,8 @@ dt_status *dt_row_tables_create(const dt_kernels *kernels, const dt_artifact *pr
 void dt_row_tables_destroy(dt_row_tables *tables) {
     if (tables == NULL) return;
     for (int v = 0; v < tables->program->n_variables && tables->memory != NULL; v++)
-        if (tables->memory[v] != NULL) dt_host_memory_release(tables->memory[v], (size_t)own_bytes(tables->program, tables->processes, v));
+        if (tables->memory[v] != NULL)
+            dt_host_memory_release(tables->memory[v], (size_t)dt_row_tables_variable_bytes(tables->program, tables->processes, v));
     dt_release(tables->memory);
     dt_release(tables);
 }
@@ -105,16 +103,20 @@ dt_status *dt_row_tables_initialize(dt_row_tables *tables, int64_t seed) {
 
 /* ---- all rows ---- */
 
-void dt_row_tables_get(const dt_row_tables *tables, int variable, void *data) {
+dt_byte_range dt_row_tables_own_part(const dt_row_tables *tables, int variable) {
     int64_t bytes = row_bytes(&tables->program->variables[variable]);
     dt_row_range own = own_rows(tables, variable);
-    if (own.end > own.first) memcpy((char *)data + own.first * bytes, tables->memory[variable], (size_t)((own.end - own.first) * bytes));
+    return (dt_byte_range){own.first * bytes, (own.end - own.first) * bytes};
 }
 
-void dt_row_tables_set(dt_row_tables *tables, int variable, const void *data) {
-    int64_t bytes = row_bytes(&tables->program->variables[variable]);
-    dt_row_range own = own_rows(tables, variable);
-    if (own.end > own.first) memcpy(tables->memory[variable], (const char *)data + own.first * bytes, (size_t)((own.end - own.first) * bytes));
+void dt_row_tables_get(const dt_row_tables *tables, int variable, void *data) {
+    dt_byte_range own = dt_row_tables_own_part(tables, variable);
+    if (own.n_bytes > 0) memcpy((char *)data + own.first, tables->memory[variable], (size_t)own.n_bytes);
+}
+
+void dt_row_tables_set(dt_row_tables *tables, int variable, dt_byte_range part, const void *data) {
+    dt_byte_range own = dt_row_tables_own_part(tables, variable);
+    if (part.n_bytes > 0) memcpy(tables->memory[variable] + (part.first - own.first), data, (size_t)part.n_bytes);
 }
 
 const void *dt_row_tables_memory(const dt_row_tables *tables, int variable) {
@@ -122,39 +124,15 @@ const void *dt_row_tables_memory(const dt_row_tables *tables, int variable) {
     return own.end - own.first == tables->program->variables[variable].tensor.dims[0] ? tables->memory[variable] : NULL;
 }
 
-/* Bytes of a process's rows from byte `at` on, at most those of a piece. */
-static size_t piece_bytes(const dt_row_tables *tables, int variable, int process, int64_t at) {
-    dt_row_range rows = dt_row_tables_of_process(tables, variable, process);
-    int64_t n = (rows.end - rows.first) * row_bytes(&tables->program->variables[variable]) - at;
-    return n <= 0 ? 0 : n < PIECE_BYTES ? (size_t)n : PIECE_BYTES;
-}
-
-static void place(const dt_row_tables *tables, int variable, int64_t at, const char *pieces, char *data) {
-    for (int p = 0; p < dt_processes_count(tables->processes); p++) {
-        size_t n = piece_bytes(tables, variable, p, at);
-        int64_t first = dt_row_tables_of_process(tables, variable, p).first * row_bytes(&tables->program->variables[variable]);
-        if (n > 0) memcpy(data + first + at, pieces, n);
-        pieces += n;
-    }
-}
-
-dt_status *dt_row_tables_collect(const dt_row_tables *tables, int variable, void *data) {
-    int n_processes = dt_processes_count(tables->processes), here = dt_processes_number(tables->processes);
-    int64_t most = 0;
-    for (int p = 0; p < n_processes; p++) {
-        dt_row_range rows = dt_row_tables_of_process(tables, variable, p);
-        int64_t n = (rows.end - rows.first) * row_bytes(&tables->program->variables[variable]);
-        if (n > most) most = n;
-    }
-    dt_status *status = NULL;
-    for (int64_t at = 0; at < most && status == NULL; at += PIECE_BYTES) {
-        dt_text pieces = {0};
-        size_t n = piece_bytes(tables, variable, here, at);
-        status = dt_processes_gather_bytes(tables->processes, n > 0 ? tables->memory[variable] + at : "", n, &pieces);
-        if (status == NULL && here == 0) place(tables, variable, at, pieces.data, data);
-        dt_text_free(&pieces);
-    }
-    return status;
+dt_status *dt_row_tables_collect(const dt_row_tables *tables, int variable, dt_byte_range part, void *data) {
+    dt_byte_range own = dt_row_tables_own_part(tables, variable);
+    int64_t end = part.first + part.n_bytes, own_end = own.first + own.n_bytes;
+    int64_t first = part.first > own.first ? part.first : own.first, n = (end < own_end ? end : own_end) - first;
+    dt_text all = {0}; /* in the order of processes, which is that of rows */
+    DT_TRY(dt_processes_gather_bytes(tables->processes, n > 0 ? tables->memory[variable] + (first - own.first) : "", n > 0 ? (size_t)n : 0, &all));
+    if (dt_processes_number(tables->processes) == 0) memcpy(data, all.data, (size_t)part.n_bytes);
+    dt_text_free(&all);
+    return NULL;
 }
 
 /* ---- some rows ---- */
@@ -162,6 +140,19 @@ dt_status *dt_row_tables_collect(const dt_row_tables *tables, int variable, void
 void dt_row_tables_take(const dt_row_tables *tables, int variable, const int64_t *rows, int64_t n, float *values) {
     int64_t bytes = row_bytes(&tables->program->variables[variable]), first = own_rows(tables, variable).first;
     for (int64_t i = 0; i < n; i++) memcpy((char *)values + i * bytes, tables->memory[variable] + (rows[i] - first) * bytes, (size_t)bytes);
+}
+
+dt_status *dt_row_tables_copy(const dt_row_tables *tables, int variable, const int64_t *rows, int64_t n, char **values, size_t *bytes) {
+    dt_row_range own = own_rows(tables, variable);
+    for (int64_t i = 0; i < n; i++)
+        if (rows[i] < own.first || rows[i] >= own.end || (i > 0 && rows[i] <= rows[i - 1]))
+            return dt_error(DT_DATA_LOSS, "row %lld of %s is asked for, where this process has rows %lld to %lld, in order", (long long)rows[i],
+                            tables->program->variables[variable].path, (long long)own.first, (long long)own.end - 1);
+    *bytes = (size_t)(n * row_bytes(&tables->program->variables[variable]));
+    *values = dt_allocate(*bytes + 1);
+    if (*values == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for %lld rows", (long long)n);
+    dt_row_tables_take(tables, variable, rows, n, (float *)(void *)*values);
+    return NULL;
 }
 
 void dt_row_tables_put(dt_row_tables *tables, int variable, const int64_t *rows, int64_t n, const float *values) {

@@ -13,8 +13,10 @@ typedef struct dt_row_tables dt_row_tables;
 
 /* Of a program of row forms, artifact->by_rows. All rows are 0. The kernels and the processes outlive it. */
 dt_status *dt_row_tables_create(const dt_kernels *kernels, const dt_artifact *program, dt_processes *processes, dt_row_tables **tables);
-void dt_row_tables_destroy(dt_row_tables *tables);                                      /* NULL is allowed */
-int64_t dt_row_tables_bytes(const dt_artifact *program, const dt_processes *processes); /* that this process's rows take */
+void dt_row_tables_destroy(dt_row_tables *tables); /* NULL is allowed */
+/* What this process's rows take: of all tables and their slots; of one. */
+int64_t dt_row_tables_bytes(const dt_artifact *program, const dt_processes *processes);
+int64_t dt_row_tables_variable_bytes(const dt_artifact *program, const dt_processes *processes, int variable);
 
 /* Which rows of a variable, a table or a slot of one, a process has. */
 dt_row_range dt_row_tables_of_process(const dt_row_tables *tables, int variable, int process);
@@ -22,15 +24,20 @@ dt_row_range dt_row_tables_of_process(const dt_row_tables *tables, int variable,
 /* The program's initial values. */
 dt_status *dt_row_tables_initialize(dt_row_tables *tables, int64_t seed);
 
-/* This process's rows of a variable, from or to `data`, which has room for all of it; the rest is left alone. */
+/* Which bytes of a variable this process has. */
+dt_byte_range dt_row_tables_own_part(const dt_row_tables *tables, int variable);
+/* These to `data`, which has room for all of it; the rest is left alone. */
 void dt_row_tables_get(const dt_row_tables *tables, int variable, void *data);
-void dt_row_tables_set(dt_row_tables *tables, int variable, const void *data);
-/* All rows, in process 0: all processes call it; `data` of the others is not looked at. */
-dt_status *dt_row_tables_collect(const dt_row_tables *tables, int variable, void *data);
+/* Some of these. */
+void dt_row_tables_set(dt_row_tables *tables, int variable, dt_byte_range part, const void *data);
+/* A part of a variable, whoever has it, in process 0: all processes call it; `data` of the others is not looked at. */
+dt_status *dt_row_tables_collect(const dt_row_tables *tables, int variable, dt_byte_range part, void *data);
 /* The memory of a variable that this process has all of; else NULL. */
 const void *dt_row_tables_memory(const dt_row_tables *tables, int variable);
 
 /* Rows of a variable that this process has, one after another. */
+/* The same in memory of the caller's, which releases *values; which they are somebody else has said: DT_DATA_LOSS. */
+dt_status *dt_row_tables_copy(const dt_row_tables *tables, int variable, const int64_t *rows, int64_t n, char **values, size_t *bytes);
 void dt_row_tables_take(const dt_row_tables *tables, int variable, const int64_t *rows, int64_t n, float *values);
 void dt_row_tables_put(dt_row_tables *tables, int variable, const int64_t *rows, int64_t n, const float *values);
 

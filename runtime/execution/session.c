@@ -129,7 +129,7 @@ static dt_row_range rows_of(const dt_session *session, int process) {
     return dt_microbatches_rows_of_process(&rows, session->options.replicas, process, session->roles);
 }
 
-static dt_row_range rows_here(const dt_session *session) { return rows_of(session, session->process); }
+static dt_row_range rows_here(const dt_session *session) { return rows_of(session, session->roles.process); }
 
 static dt_executor_times *new_times(const dt_session *session) {
     int most = 0;
@@ -219,8 +219,7 @@ static void open_domains(dt_session *session) {
                                                             : session->n_idle > 0 ? session->n_idle
                                                                                   : n,
                                                  .placement = placement};
-        dt_memory_domain_take_share(&session->domains[d], shares_out(session) ? session->roles : (dt_process_roles){.n_processes = 1},
-                                    session->process);
+        dt_memory_domain_take_share(&session->domains[d], shares_out(session) ? session->roles : (dt_process_roles){.n_processes = 1});
         dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, wanted(session), session->arena);
     }
     for (int e = 0; e < n; e++) {
@@ -304,7 +303,7 @@ static dt_status *open_executors(dt_session *session) {
     if (dt_process_n_workers(session->roles) > n_all)
         return dt_error(DT_INVALID_ARGUMENT, "%d processes for %d microbatches: each process holds at least one; use fewer processes",
                         dt_process_n_workers(session->roles), n_all);
-    dt_microbatch_range own = dt_microbatches_of_process(session->roles, session->process, n_all);
+    dt_microbatch_range own = dt_microbatches_of_process(session->roles, session->roles.process, n_all);
     session->n_all_microbatches = n_all;
     session->first_microbatch = own.first;
     session->n_microbatches = own.end - own.first;
@@ -364,7 +363,7 @@ static dt_status *add_recorders(dt_session *session) {
     if (timeline == NULL) return NULL;
     for (int e = 0; e < session->n_executors; e++) {
         dt_executor *executor = &session->executors[e];
-        int64_t most = dt_executor_most_spans(executor, wanted(session));
+        int64_t most = (session->options.by_rows ? 2 : 1) * dt_executor_most_spans(executor, wanted(session)); /* a step runs another one */
         DT_TRY(dt_timeline_add_thread(timeline, most, &executor->recorder, "executor %d, %s", e, executor->device->name));
         if (!executor->device->is_timed) continue;
         DT_TRY(dt_timeline_add_thread(timeline, most, &executor->queue, "%s", executor->device->name));
@@ -390,6 +389,11 @@ static dt_status *compare_devices(const dt_session *session) {
 
 static void enter_device(void *context, int member) { dt_device_enter(((dt_session *)context)->executors[member].device); }
 
+static dt_status *push_rows(void *context) {
+    const dt_session *session = context;
+    return session->step >= 0 ? dt_row_steps_push(session->rows, session->step) : NULL;
+}
+
 static dt_status *create_guarded(dt_session *session) {
     jmp_buf guard;
     if (setjmp(guard) != 0) return dt_error_in(DT_RESOURCE_EXHAUSTED, session->artifact->path, 0, "not enough memory for a session");
@@ -404,7 +408,11 @@ static dt_status *create_guarded(dt_session *session) {
     DT_TRY(compare_devices(session));
     DT_TRY(add_recorders(session));
     DT_TRY(dt_thread_pool_create(session->n_executors, enter_device, session, &session->pool));
-    return session->options.by_rows ? dt_row_steps_create(session->kernels, session, &session->rows) : NULL;
+    if (!session->options.by_rows) return NULL;
+    DT_TRY(dt_row_steps_create(session->kernels, session, &session->rows));
+    session->executors[0].computed = push_rows;
+    session->executors[0].computed_context = session;
+    return NULL;
 }
 
 dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options *options, dt_session **session) {
@@ -470,7 +478,7 @@ static dt_launch launch_values(const dt_session *session, int64_t valid, int64_t
     const dt_session_options *options = &session->options;
     return (dt_launch){.valid = valid,
                        .global_batch = dt_session_global_batch(session),
-                       .replicas = options->replicas,
+                       .replicas = options->said_replicas > 0 ? options->said_replicas : options->replicas,
                        .epochs = options->epochs,
                        .steps_per_epoch = options->steps_per_epoch,
                        .counter = counter,
@@ -585,6 +593,28 @@ static void read_aggregates(const dt_session *session, const dt_artifact_step *s
     }
 }
 
+static dt_status *start_function(dt_session *session, int step, const dt_batch *batch) {
+    const dt_artifact_step *about = &session->artifact->steps[step];
+    session->step = step;
+    session->batch = *batch;
+    if (batch->inputs == NULL && session->artifact->functions[about->function].n_inputs > 0) session->batch.inputs = session->staged;
+    session->staged = NULL;
+    session->running = (dt_run_values){
+        .function = about->function, .inputs = batch->inputs, .launch = launch_values(session, batch->rows, batch->counter), .step = about->name};
+    return start(session);
+}
+
+static dt_status *finish_function(dt_session *session) {
+    DT_TRY(finish(session));
+    DT_TRY(collect_bad_index(session));
+    return collect_numerics(session);
+}
+
+dt_status *dt_session_run_within(dt_session *session, int step, const dt_batch *batch) {
+    DT_TRY(start_function(session, step, batch));
+    return finish_function(session);
+}
+
 dt_status *dt_session_start(dt_session *session, int step, const dt_batch *batch) {
     const dt_artifact_step *about = &session->artifact->steps[step];
     if (batch->rows < 1 || batch->rows > dt_session_global_batch(session))
@@ -594,21 +624,13 @@ dt_status *dt_session_start(dt_session *session, int step, const dt_batch *batch
     if (from_slot && (session->staged == NULL || session->staged_step != step))
         return dt_error(DT_FAILED_PRECONDITION, "%s: the batch to run has not been staged", about->name);
     session->began = dt_recorder_now(recorder_of(session));
-    session->batch = *batch;
-    if (session->rows != NULL) DT_TRY(dt_row_steps_begin(session->rows, step, &session->batch));
-    session->step = step;
-    const void *const *inputs = session->batch.inputs;
-    if (from_slot) session->batch.inputs = session->staged;
-    session->staged = NULL;
-    session->running = (dt_run_values){
-        .function = about->function, .inputs = inputs, .launch = launch_values(session, batch->rows, batch->counter), .step = about->name};
-    return start(session);
+    dt_batch taken = *batch;
+    if (session->rows != NULL) DT_TRY(dt_row_steps_begin(session->rows, step, &taken));
+    return start_function(session, step, &taken);
 }
 
 dt_status *dt_session_finish(dt_session *session, dt_total *aggregates) {
-    DT_TRY(finish(session));
-    DT_TRY(collect_bad_index(session));
-    DT_TRY(collect_numerics(session));
+    DT_TRY(finish_function(session));
     if (session->rows != NULL) DT_TRY(dt_row_steps_end(session->rows, session->step));
     record(session, DT_SPAN_STEP, session->running.step, session->began);
     if (session->options.timeline != NULL) session->options.timeline->n_steps_run++;
@@ -772,21 +794,44 @@ dt_status *dt_session_get_variable(dt_session *session, int device, int variable
     return dt_device_read(domain->device, (char *)data + own.first, memory, (size_t)own.n_bytes);
 }
 
-dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
+dt_byte_range dt_session_own_part(const dt_session *session, int variable) {
+    const dt_memory_domain *domain = &session->domains[0];
+    if (tables_of(session, variable) != NULL) return dt_row_tables_own_part(tables_of(session, variable), variable);
+    return dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares);
+}
+
+dt_status *dt_session_set_part(dt_session *session, int variable, dt_byte_range part, const void *data) {
     dt_progress_count(dt_processes_progress(session->options.processes));
-    if (tables_of(session, variable) != NULL) return dt_row_tables_set(tables_of(session, variable), variable, data), NULL;
+    if (tables_of(session, variable) != NULL) return dt_row_tables_set(tables_of(session, variable), variable, part, data), NULL;
     for (int d = 0; d < session->n_domains; d++) {
         const dt_memory_domain *domain = &session->domains[d];
         if (!dt_memory_domain_has_variable(domain, variable)) continue;
-        dt_byte_range own = dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares);
-        char *memory = domain->memory + domain->variables[variable] + own.first;
-        DT_TRY(dt_device_write(domain->device, memory, (const char *)data + own.first, (size_t)own.n_bytes));
+        DT_TRY(dt_device_write(domain->device, domain->memory + domain->variables[variable] + part.first, data, (size_t)part.n_bytes));
     }
     return NULL;
 }
 
+dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
+    dt_byte_range own = dt_session_own_part(session, variable);
+    return dt_session_set_part(session, variable, own, (const char *)data + own.first);
+}
+
+bool dt_session_is_in_parts(const dt_session *session, int variable) { return tables_of(session, variable) != NULL && session->n_processes > 1; }
+
+dt_status *dt_session_take_rows(const dt_session *session, int variable, const int64_t *rows, int64_t n, char **values, size_t *bytes) {
+    bool is_table = variable >= 0 && variable < session->artifact->n_variables && tables_of(session, variable) != NULL;
+    *values = NULL;
+    if (!is_table) return dt_error(DT_DATA_LOSS, "rows of what is no table are asked for");
+    return dt_row_tables_copy(tables_of(session, variable), variable, rows, n, values, bytes);
+}
+
+dt_status *dt_session_collect_part(dt_session *session, int variable, dt_byte_range part, void *data) {
+    dt_progress_count(dt_processes_progress(session->options.processes));
+    return dt_row_tables_collect(tables_of(session, variable), variable, part, data);
+}
+
 dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data) {
-    if (tables_of(session, variable) != NULL) return dt_row_tables_collect(tables_of(session, variable), variable, data);
+    if (tables_of(session, variable) != NULL) return dt_row_tables_get(tables_of(session, variable), variable, data), NULL;
     bool is_shared = session->artifact->variables[variable].share.unit > 0 && shares_out(session) && session->n_processes > 1;
     if (is_shared) return dt_shared_variable_collect(session->artifact, &session->domains[0], variable, session->options.processes, data);
     return dt_session_leads(session) ? dt_session_get_variable(session, 0, variable, data) : NULL;
@@ -863,7 +908,5 @@ void dt_session_print_crossing(const dt_session *session, dt_text *text) {
 }
 
 void dt_session_print_sharing(const dt_session *session, dt_text *text) {
-    int n_owners = dt_process_n_owners(session->roles);
-    bool is_asked = session->options.shard_optimizer || n_owners > 1;
-    if (shares_out(session) && is_asked) dt_memory_print_sharing(session->artifact, n_owners, text);
+    if (shares_out(session)) dt_memory_print_sharing(session->artifact, dt_process_n_owners(session->roles), session->options.shard_optimizer, text);
 }

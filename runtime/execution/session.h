@@ -33,10 +33,26 @@ typedef enum dt_by_rows {
     DT_BY_ROWS_LAZILY   /* such rows change when they are named next */
 } dt_by_rows;
 
+/* Rows of a table that a process has, ascending, each once; `values` gets them, one after another. */
+typedef struct dt_row_request {
+    int process, table; /* the table: a variable */
+    const int64_t *rows;
+    int64_t n;
+    void *values;
+    size_t bytes; /* of them all */
+} dt_row_request;
+
+/* Where a worker of asynchronous parameter servers has rows from: as they are now, whichever leases have been applied. */
+typedef struct dt_row_source {
+    dt_status *(*fetch)(void *context, const dt_row_request *requests, int n);
+    void *context;
+} dt_row_source;
+
 typedef struct dt_session_options {
-    const char *devices; /* "cpu", "cpu:2", "cpu:2x4", "cuda:0", "null:1": see runtime/devices/spec.h */
-    int64_t replicas;    /* V >= D, those devices that compute */
-    int64_t rows;        /* n: rows of each replica in a full step, 1 to the capacity; 0: the capacity. Global batch = n * V */
+    const char *devices;   /* "cpu", "cpu:2", "cpu:2x4", "cuda:0", "null:1": see runtime/devices/spec.h */
+    int64_t replicas;      /* V >= D, those devices that compute */
+    int64_t rows;          /* n: rows of each replica in a full step, 1 to the capacity; 0: the capacity. Global batch = n * V */
+    int64_t said_replicas; /* launch value; 0: V. With asynchronous servers a lease is a batch of one replica, whatever was asked for */
     int64_t seed;
     int64_t epochs;          /* launch value */
     int64_t steps_per_epoch; /* launch value */
@@ -49,7 +65,8 @@ typedef struct dt_session_options {
     bool shard_optimizer; /* each process has its share of the optimizer's states alone, and updates that */
     bool forward_only;    /* no memory for steps that train, nor for slots: neither may be asked for */
     dt_by_rows by_rows;   /* on CPUs */
-    bool fast_sums;       /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
+    dt_row_source rows_from; /* of such a worker */
+    bool fast_sums;          /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
     dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */
     dt_timeline *timeline;   /* gets a thread for each executor, each queue of a GPU, and one for `processes`; NULL: nothing is recorded */
 } dt_session_options;
@@ -84,9 +101,20 @@ bool dt_session_has_variable(const dt_session *session, int variable);
 /* Where it is, valid as long as the session; NULL where the host cannot read the device's memory, or processes share it out. */
 const void *dt_session_variable_memory(const dt_session *session, int variable);
 
-/* The same of what all processes have, in the one that leads; elsewhere `data` may be NULL. Each calls it, for the same variables in the same order.
- */
+/* The bytes of a variable that this process has: all, but of what processes share out. Some of them can be set. */
+dt_byte_range dt_session_own_part(const dt_session *session, int variable);
+dt_status *dt_session_set_part(dt_session *session, int variable, dt_byte_range part, const void *data); /* on all devices */
+
+/* A variable of which processes have shares, in the one that leads; elsewhere `data` may be NULL. Each calls it, for the same variables in the same
+ * order. Tables of which they have rows may be too large for one of them, and are collected part by part. */
 dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data);
+dt_status *dt_session_collect_part(dt_session *session, int variable, dt_byte_range part, void *data);
+/* Which way it is collected. */
+bool dt_session_is_in_parts(const dt_session *session, int variable);
+
+/* Rows of a table that this process has, for a worker that asks: *values is the caller's, to be released. What is asked for is looked at:
+ * DT_DATA_LOSS. */
+dt_status *dt_session_take_rows(const dt_session *session, int variable, const int64_t *rows, int64_t n, char **values, size_t *bytes);
 
 /* The next global batch. */
 typedef struct dt_batch {
@@ -188,7 +216,7 @@ typedef struct dt_session_device_bytes {
 } dt_session_device_bytes;
 dt_session_device_bytes dt_session_bytes_of_device(const dt_session *session, int device);
 int64_t dt_session_variable_bytes(const dt_session *session, int variable); /* in all memories of this process together */
-const dt_artifact *dt_session_artifact(const dt_session *session);          /* with the plans that run: on a GPU those of artifact->cuda->program */
+const dt_artifact *dt_session_artifact(const dt_session *session); /* whose plans run: the artifact's program for GPUs or by rows, or itself */
 bool dt_session_is_gpu(const dt_session *session);
 dt_status *dt_session_peak(dt_session *session, dt_peak *peak); /* of one of its executors' devices, which must not be running */
 /* What of a GPU's work is done by which library, in lines; with `each`, how each call is. Nothing where none is. */

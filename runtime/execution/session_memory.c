@@ -17,11 +17,16 @@ static int64_t sum_of(int64_t a, int64_t b) {
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
-/* What is there once, tables of which steps take rows among it, and the caller's beside it. */
+/* Tables of which steps take rows: they are beside the first domain. */
+static int64_t tables_bytes(const dt_session *session, int d) {
+    return d == 0 && session->options.by_rows ? dt_row_tables_bytes(session->artifact, session->options.processes) : 0;
+}
+
+/* What is there once, tables among it, and the caller's beside it. */
 static int64_t once_bytes(const dt_session *session, int d) {
     const dt_memory_domain *domain = &session->domains[d];
-    int64_t tables = d == 0 && session->options.by_rows ? dt_row_tables_bytes(session->artifact, session->options.processes) : 0;
-    return sum_of(tables, sum_of(dt_device_taken_bytes(domain->device, domain->bytes), dt_session_caller_bytes(session, d)));
+    int64_t domain_bytes = dt_device_taken_bytes(domain->device, domain->bytes);
+    return sum_of(tables_bytes(session, d), sum_of(domain_bytes, dt_session_caller_bytes(session, d)));
 }
 
 static int64_t executor_bytes(const dt_executor *executor) {
@@ -46,19 +51,21 @@ static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed,
     int64_t replicas = session->options.replicas;
     bool shared = session->spec.kind->shares_memory;
     const char *bound = "";
-    char copy[80] = "";
+    char tables[80] = "", copy[80] = "";
     if (shared) dt_host_memory_find_free("", &bound);
+    if (tables_bytes(session, d) > 0)
+        snprintf(tables, sizeof tables, "; %.1f MiB for the rows of tables that this process has", in_mib(tables_bytes(session, d)));
     if (dt_session_caller_bytes(session, d) > 0)
         snprintf(copy, sizeof copy, "; %.1f MiB for the copy that checkpoints are written from", in_mib(dt_session_caller_bytes(session, d)));
     dt_status *status =
         dt_error(DT_RESOURCE_EXHAUSTED,
                  "the plan needs %.1f MiB of %s%s memory (%.1f MiB for the weights and what else is stored once, %.1f MiB for each of "
-                 "%d executor%s, and %.1f MiB for each of its replicas; %" PRId64 " replica%s in all%s), and %.1f MiB are free%s; use "
+                 "%d executor%s, and %.1f MiB for each of its replicas; %" PRId64 " replica%s in all%s%s), and %.1f MiB are free%s; use "
                  "fewer replicas, a smaller --global-batch%s, or compile for fewer rows",
                  in_mib(needed), shared ? "the machine" : domain->device->name, "'s", in_mib(domain->bytes),
                  in_mib(memory->microbatch_space.start + memory->slot_bytes * memory->slots), domain->n_executors, dt_plural(domain->n_executors),
-                 in_mib(replica_bytes) + in_mib(gathered_bytes) * (double)replicas, replicas, dt_plural(replicas), copy, in_mib(available), bound,
-                 shared ? ", fewer cores" : "");
+                 in_mib(replica_bytes) + in_mib(gathered_bytes) * (double)replicas, replicas, dt_plural(replicas), tables, copy, in_mib(available),
+                 bound, shared ? ", fewer cores" : "");
     return dt_artifact_suggest(status, session->artifact, "--batch", "N");
 }
 
@@ -85,6 +92,7 @@ int64_t dt_session_memory_bytes(const dt_session *session) {
 
 static int64_t variable_bytes(const dt_session *session, int d, int v) {
     const dt_memory_domain *domain = &session->domains[d];
+    if (session->artifact->variables[v].by_rows) return d == 0 ? dt_row_tables_variable_bytes(session->artifact, session->options.processes, v) : 0;
     bool has = dt_session_has_variable(session, v) && dt_memory_domain_has_variable(domain, v);
     return has ? dt_memory_share(&session->artifact->variables[v], domain->share, domain->n_shares).n_bytes : 0;
 }

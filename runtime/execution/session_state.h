@@ -1,4 +1,4 @@
-/* session_state: what a session is, for the files that it is made of: session.c and session_memory.c. */
+/* session_state: what a session is, for the files that it is made of: session.c, session_memory.c, row_steps.c. */
 #ifndef DT_RUNTIME_EXECUTION_SESSION_STATE_H
 #define DT_RUNTIME_EXECUTION_SESSION_STATE_H
 
@@ -11,7 +11,7 @@
 struct dt_session {
     dt_arena *arena; /* of the executors and what they run */
     const dt_kernels *kernels;
-    const dt_artifact *artifact; /* of the kernels; on a GPU its program for GPUs */
+    const dt_artifact *artifact; /* of the kernels: the program that runs, which is that for GPUs, that by rows, or neither */
     dt_session_options options;  /* rows is never 0 */
     dt_device_spec spec;
     bool chose_gpu;    /* for this process, of all that its machine has */
@@ -20,7 +20,7 @@ struct dt_session {
     int n_spare;       /* devices that no replica is left for */
     int n_idle;        /* executors without microbatches, the first ones: those of the central device, where others compute */
     int process, n_processes;
-    dt_process_roles roles;                                   /* of all processes */
+    dt_process_roles roles;                                   /* of those that exchange */
     int first_microbatch, n_microbatches, n_all_microbatches; /* of this process; of all */
     int n_executors;                                          /* of this process: at least one a device */
     dt_executor *executors;                                   /* [n_executors] */
@@ -64,6 +64,11 @@ static inline int dt_session_first_executor(const dt_session *session, int devic
     int n_central = dt_session_has_central_device(session), n_computing = dt_session_n_computing(session), n = session->n_executors - session->n_idle;
     return device < n_central ? 0 : session->n_idle + (int)(((int64_t)(device - n_central) * n + n_computing - 1) / n_computing);
 }
+
+/* ---- running (session.c) ---- */
+
+/* Runs a step as a part of another one, which has not started: for row_steps. */
+dt_status *dt_session_run_within(dt_session *session, int step, const dt_batch *batch);
 
 /* ---- memory (session_memory.c) ---- */
 

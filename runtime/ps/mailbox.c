@@ -82,6 +82,23 @@ dt_status *dt_ps_mailbox_deliver(dt_ps_mailbox *box, int peer, int tag, dt_ps_pa
     return NULL;
 }
 
+void dt_ps_mailbox_forget(dt_ps_mailbox *box, int peer) {
+    size_t n = 0;
+    for (size_t i = 0; i < box->n_early; i++) {
+        if (box->early[i].peer == peer)
+            dt_ps_payload_release(&box->early[i].payload);
+        else
+            box->early[n++] = box->early[i];
+    }
+    box->n_early = n;
+}
+
+bool dt_ps_mailbox_expects(const dt_ps_mailbox *box, int peer) {
+    for (size_t i = 0; i < box->n_expected; i++)
+        if (box->expected[i].peer == peer) return true;
+    return false;
+}
+
 bool dt_ps_mailbox_has_all(dt_ps_mailbox *box, int round) {
     bool has_all = box->rounds[round].n_open == 0;
     if (has_all) box->rounds[round].is_under_way = false;

@@ -42,6 +42,10 @@ void dt_ps_mailbox_clear(dt_ps_mailbox *box); /* it is {0} again */
 dt_status *dt_ps_mailbox_expect(dt_ps_mailbox *box, int tag, const dt_message *messages, int n, int *round);
 /* Something came: the payload is taken. DT_DATA_LOSS: it is not as long as was expected, or nobody waits for any of too many. */
 dt_status *dt_ps_mailbox_deliver(dt_ps_mailbox *box, int peer, int tag, dt_ps_payload *payload);
+/* What has come from a peer early is released. */
+void dt_ps_mailbox_forget(dt_ps_mailbox *box, int peer);
+/* Whether something is waited for from it. */
+bool dt_ps_mailbox_expects(const dt_ps_mailbox *box, int peer);
 /* Whether all of a round has come; it is free then. */
 bool dt_ps_mailbox_has_all(dt_ps_mailbox *box, int round);
 

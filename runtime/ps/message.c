@@ -265,6 +265,6 @@ dt_status *dt_ps_decode(const void *bytes, size_t n_bytes, const dt_ps_payload *
     read_fields(&from, message);
     if (from.status == NULL && from.at != from.end)
         from.status = dt_error(DT_DATA_LOSS, "message %s has %td bytes too many", from.kind, from.end - from.at);
-    message->payload = payload != NULL ? *payload : (dt_ps_payload){0};
+    message->payload = payload != NULL && from.status == NULL ? *payload : (dt_ps_payload){0};
     return from.status;
 }

@@ -35,6 +35,13 @@ typedef enum dt_ps_refused {
     DT_PS_REFUSED_OTHERWISE
 } dt_ps_refused;
 
+/* What servers of an asynchronous training do next. */
+typedef enum dt_ps_what {
+    DT_PS_TASK_APPLY,  /* a lease that has come */
+    DT_PS_TASK_FORGET, /* what has come of a worker */
+    DT_PS_TASK_END     /* of the range of leases */
+} dt_ps_what;
+
 /* ---- the messages ---- */
 
 typedef enum dt_ps_kind {

@@ -16,6 +16,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum {
     MOST_PEERS = 256,
@@ -172,7 +174,7 @@ static dt_status *open_all(dt_ps_socket *socket, const dt_ps_socket_options *opt
     size_t n_servers = (size_t)socket->options.n_servers;
     socket->links = dt_allocate_zeroed(n_servers, sizeof *socket->links);
     socket->peers = dt_allocate_zeroed((size_t)socket->options.most_peers, sizeof *socket->peers);
-    socket->items = dt_allocate_zeroed(3 + 2 * n_servers, sizeof *socket->items);
+    socket->items = dt_allocate_zeroed(4 + 2 * n_servers, sizeof *socket->items);
     if (socket->links == NULL || socket->peers == NULL || socket->items == NULL)
         return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for %d peers of a parameter server", socket->options.most_peers);
     DT_TRY(prepare_links(socket, options->servers));
@@ -193,7 +195,8 @@ dt_status *dt_ps_socket_open(const dt_ps_socket_options *options, dt_ps_socket *
     opened->options.servers = NULL;
     fill_in_defaults(&opened->options);
     opened->next_peer = (uint32_t)options->n_servers;
-    dt_status *status = open_all(opened, options);
+    opened->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    dt_status *status = opened->wake >= 0 ? open_all(opened, options) : dt_error(DT_RESOURCE_EXHAUSTED, "no file for events: %s", strerror(errno));
     if (status != NULL)
         dt_ps_socket_close(opened, 0);
     else
@@ -203,13 +206,16 @@ dt_status *dt_ps_socket_open(const dt_ps_socket_options *options, dt_ps_socket *
 
 void dt_ps_socket_close(dt_ps_socket *socket, double seconds) {
     if (socket == NULL) return;
-    for (int i = 0; socket->links != NULL && i < socket->options.n_servers; i++)
-        dt_ps_close_monitored(socket, &socket->links[i].dealer, &socket->links[i].monitor, seconds);
+    for (int i = 0; socket->links != NULL && i < socket->options.n_servers; i++) {
+        dt_ps_link *link = &socket->links[i];
+        dt_ps_close_monitored(socket, &link->dealer, &link->monitor, link->connection.state == DT_PS_OPEN ? seconds : 0);
+    }
     dt_ps_close_monitored(socket, &socket->router, &socket->monitor, seconds);
     if (socket->zap != NULL) socket->zeromq.close(socket->zap);
     if (socket->context != NULL)
         while (socket->zeromq.ctx_term(socket->context) != 0 && errno == EINTR) {
         }
+    if (socket->wake >= 0) close(socket->wake);
     dt_release(socket->items);
     dt_release(socket->peers);
     dt_release(socket->links);
@@ -373,13 +379,20 @@ static int add_item(dt_ps_socket *socket, int n, void *from) {
     return n;
 }
 
-/* Until there is something to read. *interrupted: or a signal came. */
+/* Until there is something to read. *interrupted: or a signal came, or somebody who wants this to end. */
 static dt_status *wait_for_input(dt_ps_socket *socket, double seconds, bool *interrupted) {
     int n = add_item(socket, add_item(socket, add_item(socket, 0, socket->router), socket->monitor), socket->zap);
     for (int i = 0; i < socket->options.n_servers; i++) n = add_item(socket, add_item(socket, n, socket->links[i].dealer), socket->links[i].monitor);
+    socket->items[n++] = (zmq_pollitem_t){.fd = socket->wake, .events = ZMQ_POLLIN};
     int ready = socket->zeromq.poll(socket->items, n, milliseconds(fmax(seconds, LEAST_WAIT_SECONDS)));
-    *interrupted = ready < 0 && errno == EINTR;
+    uint64_t n_wakes;
+    *interrupted = (ready < 0 && errno == EINTR) || (ready > 0 && read(socket->wake, &n_wakes, sizeof n_wakes) == sizeof n_wakes);
     return ready < 0 && !*interrupted ? zeromq_error(socket, "wait for messages") : NULL;
+}
+
+void dt_ps_socket_wake(dt_ps_socket *socket) {
+    const uint64_t one = 1;
+    (void)!write(socket->wake, &one, sizeof one);
 }
 
 dt_status *dt_ps_receive(dt_ps_socket *socket, double seconds, dt_ps_event *event) {

@@ -56,6 +56,9 @@ typedef struct dt_ps_event {
 /* The next thing that happens, within that time. */
 dt_status *dt_ps_receive(dt_ps_socket *socket, double seconds, dt_ps_event *event);
 
+/* Ends the wait of whoever receives, or of the next who does. By any thread. */
+void dt_ps_socket_wake(dt_ps_socket *socket);
+
 /* Queues a message for a peer; it never waits. The payload is given away, or copied where its `release` is NULL, whatever comes of it. To a peer that
  * is not there, or no more, nothing is sent, and nobody need ask before: that it is gone is an event of its own. Errors: memory, or a field beyond
  * its bound. */

@@ -50,6 +50,7 @@ static dt_status *hear_known(dt_ps_socket *socket, dt_ps_peer *peer, dt_ps_frame
 
 static dt_status *hear_open_server(dt_ps_socket *socket, dt_ps_link *link, dt_ps_frames *frames, dt_ps_event *event) {
     dt_status *status = hear(socket, &link->connection, frames, 0, event);
+    if (event->kind == DT_PS_MESSAGE) link->pause_seconds = DT_PS_FIRST_PAUSE_SECONDS; /* a welcome may be followed by a refusal, again and again */
     if (is_refused(status, event)) {
         event->is_final = dt_ps_is_final(event->message.refusal.why);
         dt_ps_tell_gone(event, &link->connection, event->message.refusal.reason);
@@ -185,7 +186,6 @@ static dt_status *hear_welcome(dt_ps_socket *socket, dt_ps_link *link, const cha
     connection->version = welcome->version;
     connection->session = welcome->session;
     connection->n_sent = connection->n_received = 0;
-    link->pause_seconds = DT_PS_FIRST_PAUSE_SECONDS;
     event->kind = DT_PS_JOINED;
     event->peer = connection->peer;
     return NULL;

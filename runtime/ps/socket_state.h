@@ -51,7 +51,8 @@ struct dt_ps_socket {
     double next_probe, probe_eagerly_until;
     double strangers, strangers_at; /* how many may be told of, and when that was so */
     int64_t n_untold;
-    zmq_pollitem_t *items; /* [3 + 2 * n_servers] */
+    int wake;              /* an eventfd */
+    zmq_pollitem_t *items; /* [4 + 2 * n_servers] */
 };
 
 /* ---- how connections end ---- */

@@ -2,8 +2,9 @@
 #include "runtime/ps/team.h"
 
 #include "base/memory.h"
-#include "runtime/ps/mailbox.h"
-#include "runtime/ps/socket.h"
+#include "runtime/ps/connection.h"
+#include "runtime/ps/leasing.h"
+#include "runtime/ps/team_state.h"
 #include "runtime/threads/clock.h"
 
 #include <inttypes.h>
@@ -13,74 +14,35 @@
 #include <unistd.h>
 
 static const double LOOK_SECONDS = 0.25; /* how long to wait for an event at a time */
-static const double SETTLE_SECONDS = 10; /* how long server 0 waits, after a plan, for those who are connected to offer again */
+static const double SETTLE_SECONDS = 10; /* where nobody said another number */
 static const double CLOSE_SECONDS = 5;   /* for what is queued to leave */
+static const double AGAIN_SECONDS = 5;   /* for who was lost to come again */
 enum {
-    NOBODY = -1,
-    MOST_MEMBERS = DT_PS_MOST_SERVERS + DT_PS_MOST_WORKERS,
     MOST_QUEUED = 4096,     /* messages for a peer, and from it */
     MOST_PAYLOAD = 1 << 30, /* bytes of a message: rows of a microbatch, at most */
-    NOTICES = 64            /* that nobody has listened to yet, at first */
+    NOTICES = 64,           /* that nobody has listened to yet: at first, */
+    MOST_NOTICES = 1 << 14  /* and at most */
 };
-
-/* Somebody at the other end of a connection. */
-typedef struct member {
-    uint32_t peer;
-    bool offers;   /* to take part in the next plan */
-    bool is_ready; /* for the plan that is being made */
-    int part;      /* of a server; NOBODY: it is a worker */
-    uint64_t id;   /* of a worker that offers */
-    int process;   /* of the plan; NOBODY: it takes no part */
-} member;
-
-typedef struct notice {
-    int from;
-    size_t bytes;
-    char data[DT_NOTICE_BYTES];
-} notice;
-
-struct dt_ps_team {
-    dt_transport transport; /* of the plan */
-    dt_ps_team_options options;
-    dt_ps_socket *socket;
-    uint64_t id, left; /* of this process; the plan that it took part in last */
-    char settings[1025];
-    bool is_welcome; /* by server 0 */
-    member *members; /* [n_members] who is connected */
-    int n_members, member_capacity;
-    int n_above; /* servers that this process connects to: peers 0 to n_above - 1 */
-
-    dt_ps_plan plan; /* that runs, or is being made */
-    dt_ps_plan next; /* what server 0 has said since */
-    bool has_plan;   /* of server 0: one that is being made; of all others: there is a next one */
-    bool is_started, is_running, has_run;
-    bool resumes;               /* of server 0: the next plan */
-    int64_t ways[MOST_MEMBERS]; /* [processes] the peer to whom messages for each go; NOBODY: they go by server 0 */
-    char lost[601];             /* of the plan: who, and why; empty: nobody */
-    bool is_over;
-    char failure[641]; /* why it is over; empty: all is well */
-
-    dt_ps_mailbox mailbox;
-    notice *notices; /* [n_notices] a queue */
-    size_t n_notices, notice_capacity;
-};
-
-static bool leads(const dt_ps_team *team) { return team->options.part == 0; }
-static bool is_worker(const dt_ps_team *team) { return team->options.part < 0; }
 
 /* ---- members ---- */
 
-static member *find(dt_ps_team *team, uint32_t peer) {
+static dt_ps_member *find(dt_ps_team *team, uint32_t peer) {
     for (int i = 0; i < team->n_members; i++)
         if (team->members[i].peer == peer) return &team->members[i];
     return NULL;
 }
 
-static dt_status *add_member(dt_ps_team *team, member added) {
-    member *known = find(team, added.peer);
+static dt_ps_member *server(dt_ps_team *team, int part) {
+    for (int i = 0; i < team->n_members; i++)
+        if (team->members[i].part == part && team->members[i].double_since == 0) return &team->members[i];
+    return NULL;
+}
+
+static dt_status *add_member(dt_ps_team *team, dt_ps_member added) {
+    dt_ps_member *known = find(team, added.peer);
     if (known == NULL && team->n_members == team->member_capacity) {
         int capacity = 2 * team->member_capacity + 16;
-        member *grown = dt_reallocate(team->members, (size_t)capacity * sizeof *grown);
+        dt_ps_member *grown = dt_reallocate(team->members, (size_t)capacity * sizeof *grown);
         if (grown == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for %d workers and servers", capacity);
         team->members = grown;
         team->member_capacity = capacity;
@@ -99,165 +61,276 @@ static void forget(dt_ps_team *team, uint32_t peer) {
         }
 }
 
-static dt_status *send(dt_ps_team *team, uint32_t peer, dt_ps_message *message) { return dt_ps_send(team->socket, peer, message); }
-
 static dt_status *offer(dt_ps_team *team, uint32_t peer) {
-    return send(team, peer, &(dt_ps_message){.kind = DT_PS_OFFER, .offer = {.id = team->id, .left = team->left}});
+    return dt_ps_team_send(team, peer, &(dt_ps_message){.kind = DT_PS_OFFER, .offer = {.id = team->id, .left = team->left}});
 }
 
 /* ---- events ---- */
 
-static void lose(dt_ps_team *team, const char *text) {
+void dt_ps_team_lose(dt_ps_team *team, const char *text) {
     if (team->lost[0] == 0) snprintf(team->lost, sizeof team->lost, "%.600s", text);
 }
 
-static dt_status *joined(dt_ps_team *team, const dt_ps_event *event) {
-    bool welcomed = event->peer < (uint32_t)team->n_above && event->message.kind == DT_PS_WELCOME;
-    member made = {.peer = event->peer, .part = NOBODY, .process = NOBODY};
-    if (welcomed) {
-        made.part = (int)event->peer;
-        if (event->peer == 0) snprintf(team->settings, sizeof team->settings, "%s", event->message.welcome.settings);
-        team->is_welcome |= event->peer == 0;
-    } else if (event->message.hello.role == DT_PS_SERVER) {
-        made.part = (int)event->message.hello.part;
-    }
-    DT_TRY(add_member(team, made));
-    return welcomed && !team->is_running ? offer(team, event->peer) : NULL; /* who is at work offers when that is over */
+/* Whoever is at the other end takes part no more. Where it was a server, one that was started in its place has the part now. */
+static dt_status *gone(dt_ps_team *team, uint32_t peer, const char *text) {
+    dt_ps_member *it = find(team, peer);
+    dt_status *status = NULL;
+    if (it == NULL) return NULL;
+    int part = it->part;
+    if (dt_ps_team_is_leased(team, it))
+        status = dt_ps_leasing_lose(team, it);
+    else if (it->process != DT_PS_NOBODY)
+        dt_ps_team_lose(team, text);
+    if (part == 0) team->is_welcome = team->has_plan = false;
+    forget(team, peer);
+    for (int i = 0; i < team->n_members && part != DT_PS_NOBODY && server(team, part) == NULL; i++)
+        if (team->members[i].part == part) team->members[i].double_since = 0;
+    return status;
 }
 
-static void gone(dt_ps_team *team, const dt_ps_event *event) {
-    const member *it = find(team, event->peer);
-    if (it == NULL) return;
-    if (it->process != NOBODY) lose(team, event->text);
-    if (it->part == 0) team->is_welcome = team->has_plan = false;
-    forget(team, event->peer);
+dt_status *dt_ps_team_refuse(dt_ps_team *team, uint32_t peer, dt_ps_refused why, const char *reason) {
+    char text[DT_PS_NAME_BYTES + 600];
+    snprintf(text, sizeof text, "%s: %s", dt_ps_peer_name(team->socket, peer), reason);
+    if (team->options.note != NULL) team->options.note(text);
+    DT_TRY(gone(team, peer, text));
+    return dt_ps_refuse(team->socket, peer, why, "%s", reason);
+}
+
+/* A server that this process has connected to. */
+static dt_status *welcomed(dt_ps_team *team, uint32_t peer, const dt_ps_welcome *welcome) {
+    if (welcome->part != peer)
+        return dt_error(DT_FAILED_PRECONDITION, "%s is where --servers has server %" PRIu32 ": name them in the order of their parts",
+                        dt_ps_peer_name(team->socket, peer), peer);
+    DT_TRY(add_member(team, (dt_ps_member){.peer = peer, .part = (int)peer, .process = DT_PS_NOBODY}));
+    if (peer == 0) {
+        snprintf(team->settings, sizeof team->settings, "%s", welcome->settings);
+        team->is_welcome = true;
+    }
+    return team->is_running ? NULL : offer(team, peer); /* who is at work offers when that is over */
+}
+
+/* Somebody who has connected to this server. */
+static dt_status *joined(dt_ps_team *team, uint32_t peer, const dt_ps_hello *hello) {
+    char reason[DT_PS_NAME_BYTES + 64];
+    bool is_server = hello->role == DT_PS_SERVER;
+    dt_ps_member made = {.peer = peer, .part = is_server ? (int)hello->part : DT_PS_NOBODY, .process = DT_PS_NOBODY};
+    if (is_server && (made.part <= team->options.part || made.part >= team->options.n_servers)) {
+        snprintf(reason, sizeof reason, "this is server %d of %d: server %d does not connect to it", team->options.part, team->options.n_servers,
+                 made.part);
+        return dt_ps_team_refuse(team, peer, DT_PS_REFUSED_OTHERWISE, reason);
+    }
+    if (is_server && server(team, made.part) != NULL) made.double_since = dt_seconds_now();
+    if (!is_server && team->n_missing > 0) team->n_missing--;
+    return add_member(team, made);
+}
+
+/* Servers whose part another one still has, after a time in which it would have been missed. */
+static dt_status *refuse_doubles(dt_ps_team *team) {
+    for (int i = 0; i < team->n_members; i++) {
+        const dt_ps_member *it = &team->members[i];
+        char reason[DT_PS_NAME_BYTES + 64];
+        if (it->double_since == 0 || dt_seconds_now() - it->double_since < team->options.settle_seconds) continue;
+        snprintf(reason, sizeof reason, "there is a server %d already: %s", it->part, dt_ps_peer_name(team->socket, server(team, it->part)->peer));
+        return dt_ps_team_refuse(team, it->peer, DT_PS_REFUSED_OTHERWISE, reason);
+    }
+    return NULL;
+}
+
+/* Whatever it was before, it begins anew; unless it says the same twice. */
+static dt_status *take_worker(dt_ps_team *team, dt_ps_member *from, const dt_ps_offer *offer) {
+    if (from->offers && from->id == offer->id) return NULL;
+    DT_TRY(dt_ps_leasing_lose(team, from));
+    from->offers = true;
+    from->id = offer->id;
+    return dt_ps_leasing_meet(team, from);
 }
 
 /* Who takes part in the plan that runs has left it, unless the offer is one for that plan, said twice. Somebody new: who is at work stops, where that
  * loses nothing. */
-static void take_offer(dt_ps_team *team, member *from, const dt_ps_offer *offer) {
-    bool is_member = team->is_running && from->process != NOBODY;
+static void take_offer(dt_ps_team *team, dt_ps_member *from, const dt_ps_offer *offer) {
+    bool is_member = team->is_running && from->process != DT_PS_NOBODY;
     if (is_member && offer->left != team->plan.number) return;
     from->offers = true;
     from->id = offer->id;
-    if (is_member)
-        lose(team, "somebody has left the plan");
-    else if (!team->is_running)
-        return;
-    else if (leads(team) && team->options.stop != NULL && team->transport.n_processes - team->transport.n_servers < team->options.most_workers)
-        atomic_store(team->options.stop, DT_PS_REGROUP);
+    from->left = offer->left;
+    if (is_member) {
+        char text[DT_PS_NAME_BYTES + 64];
+        snprintf(text, sizeof text, "%s has left the plan", dt_ps_peer_name(team->socket, from->peer));
+        dt_ps_team_lose(team, text);
+    } else if (team->is_running && dt_ps_team_leads(team) && team->options.regroups && from->part == DT_PS_NOBODY &&
+               team->transport.n_processes - team->transport.n_servers < team->options.most_workers) {
+        int nothing = 0;
+        atomic_compare_exchange_strong(team->options.stop, &nothing, DT_PS_REGROUP); /* a signal that asks for the end stands */
+    }
+}
+
+/* What server 0 says, to all others. */
+static dt_status *take_plan(dt_ps_team *team, const dt_ps_member *from, const dt_ps_plan *plan) {
+    uint32_t n = plan->n_servers + plan->n_workers;
+    if (from->part != 0) return dt_error(DT_DATA_LOSS, "a plan, which server 0 alone makes");
+    if (plan->n_servers != (uint32_t)team->options.n_servers)
+        return dt_error(DT_FAILED_PRECONDITION, "%s names %d servers, and the run has %" PRIu32, dt_ps_team_is_worker(team) ? "--servers" : "--part",
+                        team->options.n_servers, plan->n_servers);
+    bool is_sound =
+        dt_ps_team_is_worker(team) ? plan->process >= plan->n_servers && plan->process < n : plan->process == (uint32_t)team->options.part;
+    if (!is_sound) return dt_error(DT_DATA_LOSS, "a plan in which this process is number %" PRIu32 " of %" PRIu32, plan->process, n);
+    team->next = *plan;
+    team->has_plan = true;
+    if (team->is_running) dt_ps_team_lose(team, "server 0 has made another plan");
+    return NULL;
+}
+
+/* Who has found all others only after server 0 went on without it offers anew. */
+static void take_ready(dt_ps_team *team, dt_ps_member *from, uint64_t plan) {
+    if (plan == team->plan.number)
+        from->is_ready = true;
+    else if (from->part == DT_PS_NOBODY)
+        take_offer(team, from, &(dt_ps_offer){.id = from->id});
 }
 
 static dt_status *keep_notice(dt_ps_team *team, int from, const dt_ps_payload *payload) {
     if (payload->bytes > DT_NOTICE_BYTES) return dt_error(DT_DATA_LOSS, "process %d sent a notice of %zu bytes", from, payload->bytes);
+    if (team->n_notices == MOST_NOTICES) return dt_error(DT_DATA_LOSS, "process %d sends more than %d notices", from, MOST_NOTICES);
     if (team->n_notices == team->notice_capacity) {
-        size_t capacity = 2 * team->notice_capacity + NOTICES;
-        notice *grown = dt_reallocate(team->notices, capacity * sizeof *grown);
+        size_t capacity = team->notice_capacity > 0 ? 2 * team->notice_capacity : NOTICES;
+        dt_ps_kept_notice *grown = dt_reallocate(team->notices, capacity * sizeof *grown);
         if (grown == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for %zu notices", capacity);
         team->notices = grown;
         team->notice_capacity = capacity;
     }
-    notice *kept = &team->notices[team->n_notices++];
+    dt_ps_kept_notice *kept = &team->notices[team->n_notices++];
     kept->from = from;
     kept->bytes = payload->bytes;
     memcpy(kept->data, payload->data, payload->bytes);
     return NULL;
 }
 
-/* All who take part offer anew when it is over. */
+/* All who take part offer anew when it is over. Who has been faster than what server 0 says has done so, and left it already. */
 static void begin_plan(dt_ps_team *team) {
     team->is_started = true;
     team->left = team->plan.number;
     for (int i = 0; i < team->n_members; i++)
-        if (team->members[i].process != NOBODY) team->members[i].offers = false;
+        if (team->members[i].process != DT_PS_NOBODY && team->members[i].left != team->plan.number) team->members[i].offers = false;
 }
 
 /* For this process, or for one that the sender has no connection to. What is of another plan nobody waits for. */
-static dt_status *take_data(dt_ps_team *team, const member *from, dt_ps_message *message) {
+static dt_status *take_data(dt_ps_team *team, const dt_ps_member *from, dt_ps_message *message) {
     bool is_notice = message->kind == DT_PS_NOTICE;
     uint64_t plan = is_notice ? message->notice.plan : message->data.plan;
     uint32_t source = is_notice ? message->notice.source : message->data.source, target = is_notice ? message->notice.target : message->data.target;
     int n = team->transport.n_processes;
-    if (plan != team->plan.number) return NULL;
-    bool is_sound = source < (uint32_t)n && target < (uint32_t)n && (from->process == (int)source || from->part == 0);
-    if (!is_sound) return dt_ps_refuse(team->socket, from->peer, DT_PS_REFUSED_MESSAGE, "a message from process %u to %u of %d", source, target, n);
+    if (plan != dt_ps_team_number_from(team, from)) return NULL;
+    bool is_its_own = dt_ps_team_is_leased(team, from)
+                          ? from->key > 0 && (int)source == team->transport.n_servers && (int)target == team->transport.process && !is_notice
+                          : from->process == (int)source || from->part == 0;
+    bool is_sound = source < (uint32_t)n && target < (uint32_t)n && is_its_own;
+    if (!is_sound) return dt_error(DT_DATA_LOSS, "a message from process %" PRIu32 " to %" PRIu32 " of %d", source, target, n);
     if (target != (uint32_t)team->transport.process) {
-        if (!leads(team)) return NULL;
+        if (!dt_ps_team_leads(team)) return NULL;
         dt_ps_message passed = *message;
         message->payload = (dt_ps_payload){0};
-        return send(team, (uint32_t)team->ways[target], &passed);
+        return dt_ps_team_send(team, (uint32_t)team->ways[target], &passed);
     }
     if (is_notice) return keep_notice(team, (int)source, &message->payload);
-    return dt_ps_mailbox_deliver(&team->mailbox, (int)source, (int)message->data.tag, &message->payload);
+    return dt_ps_mailbox_deliver(&team->mailbox, dt_ps_team_is_leased(team, from) ? from->key : (int)source, (int)message->data.tag,
+                                 &message->payload);
 }
 
-static dt_status *take_message(dt_ps_team *team, member *from, dt_ps_message *message) {
+static void end_run(dt_ps_team *team, const char *reason) {
+    team->is_over = true;
+    snprintf(team->failure, sizeof team->failure, "%.640s", reason);
+}
+
+/* A run goes on without a worker, and not without a server. */
+static void take_failed(dt_ps_team *team, dt_ps_member *from, const dt_ps_failed *failed) {
+    char text[DT_PS_NAME_BYTES + sizeof failed->reason];
+    snprintf(text, sizeof text, "%s: %s", dt_ps_peer_name(team->socket, from->peer), failed->reason);
+    from->leaves = true;
+    team->n_left += from->part == DT_PS_NOBODY;
+    if (from->part != DT_PS_NOBODY && !team->is_over)
+        end_run(team, text);
+    else if (team->options.note != NULL)
+        team->options.note(text);
+}
+
+/* What a worker's lease gives is an error of the program or its data: no other worker would get on either. */
+static void take_wrong(dt_ps_team *team, dt_ps_member *from, const dt_ps_wrong *wrong) {
+    if (!dt_ps_team_is_leased(team, from)) return;
+    from->leaves = true;
+    if (!team->is_over) end_run(team, wrong->reason);
+}
+
+static dt_status *take_message(dt_ps_team *team, dt_ps_member *from, dt_ps_message *message) {
     switch (message->kind) {
-    case DT_PS_OFFER: take_offer(team, from, &message->offer); return NULL;
-    case DT_PS_PLAN:
-        if (from->part != 0) return NULL;
-        team->next = message->plan;
-        team->has_plan = true;
-        if (team->is_running) lose(team, "server 0 has made another plan");
+    case DT_PS_OFFER:
+        if (dt_ps_team_is_leased(team, from)) return take_worker(team, from, &message->offer);
+        take_offer(team, from, &message->offer);
         return NULL;
-    case DT_PS_READY: from->is_ready |= leads(team) && message->ready.plan == team->plan.number; return NULL;
+    case DT_PS_PLAN: return take_plan(team, from, &message->plan);
+    case DT_PS_READY:
+        if (!dt_ps_team_leads(team)) return NULL;
+        if (dt_ps_team_is_leased(team, from))
+            return message->ready.plan == dt_ps_team_number_from(team, from) && team->is_started ? dt_ps_leasing_admit(team, from) : NULL;
+        take_ready(team, from, message->ready.plan);
+        return NULL;
     case DT_PS_START:
         if (from->part == 0 && message->start.plan == team->plan.number) begin_plan(team);
         return NULL;
     case DT_PS_FAILED:
-        if (!leads(team)) return NULL;
-        if (from->part != NOBODY && !team->is_over) {
-            team->is_over = true;
-            snprintf(team->failure, sizeof team->failure, "%s", message->failed.reason);
-        } else if (team->options.note != NULL) {
-            team->options.note(message->failed.reason);
-        }
+        if (dt_ps_team_leads(team)) take_failed(team, from, &message->failed);
         return NULL;
     case DT_PS_OVER:
         if (from->part != 0) return NULL;
         team->is_over = true;
         snprintf(team->failure, sizeof team->failure, "%s", message->over.reason);
+        if (team->leasing != NULL) dt_ps_leasing_over(team);
+        return NULL;
+    case DT_PS_WRONG:
+        if (dt_ps_team_leads(team)) take_wrong(team, from, &message->wrong);
         return NULL;
     case DT_PS_DATA:
     case DT_PS_NOTICE: return take_data(team, from, message);
-    default: return NULL;
+    default: return team->leasing != NULL ? dt_ps_leasing_hear(team, from, message) : NULL;
     }
 }
 
 /* The next thing that happens; *any is false where nothing did. */
 static dt_status *take_event(dt_ps_team *team, double seconds, bool *any) {
     dt_ps_event event;
+    DT_TRY(refuse_doubles(team));
     DT_TRY(dt_ps_receive(team->socket, seconds, &event));
     *any = event.kind != DT_PS_NOTHING;
     dt_status *status = NULL;
-    member *from = event.kind == DT_PS_MESSAGE ? find(team, event.peer) : NULL;
+    dt_ps_member *from = event.kind == DT_PS_MESSAGE ? find(team, event.peer) : NULL;
     switch (event.kind) {
     case DT_PS_NOTHING: break;
-    case DT_PS_JOINED: status = joined(team, &event); break;
+    case DT_PS_JOINED:
+        if (event.message.kind == DT_PS_WELCOME)
+            status = welcomed(team, event.peer, &event.message.welcome);
+        else
+            status = joined(team, event.peer, &event.message.hello);
+        break;
     case DT_PS_MESSAGE:
         if (from != NULL) status = take_message(team, from, &event.message);
         dt_ps_payload_release(&event.message.payload);
         break;
-    case DT_PS_GONE: gone(team, &event); break;
+    case DT_PS_GONE: status = gone(team, event.peer, event.text); break;
     case DT_PS_REFUSED:
-        if (event.is_final) return dt_error(DT_FAILED_PRECONDITION, "%s", event.text);
-        if (team->options.note != NULL) team->options.note(event.text);
+        if (!event.is_final && team->options.note != NULL) team->options.note(event.text);
         break;
     }
-    return status;
+    if (event.is_final) return dt_error(DT_FAILED_PRECONDITION, "%s", event.text);
+    if (dt_status_code(status) != DT_DATA_LOSS) return status;
+    dt_status *refused = dt_ps_team_refuse(team, event.peer, DT_PS_REFUSED_MESSAGE, dt_status_message(status));
+    dt_status_free(status);
+    return refused;
 }
 
 /* ---- plans ---- */
 
-static member *server(dt_ps_team *team, int part) {
+static dt_ps_member *worker(dt_ps_team *team, uint64_t id) {
     for (int i = 0; i < team->n_members; i++)
-        if (team->members[i].part == part) return &team->members[i];
-    return NULL;
-}
-
-static member *worker(dt_ps_team *team, uint64_t id) {
-    for (int i = 0; i < team->n_members; i++)
-        if (team->members[i].part == NOBODY && team->members[i].offers && team->members[i].id == id) return &team->members[i];
+        if (team->members[i].part == DT_PS_NOBODY && team->members[i].offers && team->members[i].id == id) return &team->members[i];
     return NULL;
 }
 
@@ -270,15 +343,18 @@ static void forget_messages(dt_ps_team *team) {
 /* Which member is which process of the newest plan; false: somebody of them is not connected to a server, who has to be. */
 static bool assign(dt_ps_team *team) {
     int n_servers = (int)team->plan.n_servers, n = n_servers + (int)team->plan.n_workers;
-    for (int i = 0; i < team->n_members; i++) team->members[i].process = NOBODY;
+    bool is_leasing = team->leasing != NULL;
+    for (int i = 0; i < team->n_members; i++) team->members[i].process = DT_PS_NOBODY;
     team->transport.process = (int)team->plan.process;
-    team->transport.n_processes = n;
+    team->transport.n_processes = is_leasing ? n_servers + 1 : n;
     team->transport.n_servers = n_servers;
+    team->transport.n_members = !is_leasing ? 0 : dt_ps_team_is_worker(team) ? 1 : n_servers;
+    team->transport.member = dt_ps_team_is_worker(team) ? 0 : (int)team->plan.process;
     for (int p = 0; p < n; p++) {
-        member *it = p == (int)team->plan.process ? NULL : p < n_servers ? server(team, p) : worker(team, team->plan.workers[p - n_servers]);
-        team->ways[p] = it != NULL ? (int64_t)it->peer : NOBODY;
+        dt_ps_member *it = p == (int)team->plan.process ? NULL : p < n_servers ? server(team, p) : worker(team, team->plan.workers[p - n_servers]);
+        team->ways[p] = it != NULL ? (int64_t)it->peer : DT_PS_NOBODY;
         if (it != NULL) it->process = p;
-        bool is_needed = p != (int)team->plan.process && (!is_worker(team) || p < n_servers);
+        bool is_needed = p != (int)team->plan.process && (!dt_ps_team_is_worker(team) || p < n_servers);
         if (it == NULL && is_needed) return false;
     }
     return true;
@@ -289,17 +365,18 @@ static bool has_enough(dt_ps_team *team, bool is_settled, int *n_workers) {
     bool all_offer = true;
     *n_workers = 0;
     for (int part = 1; part < team->options.n_servers; part++) {
-        const member *it = server(team, part);
+        const dt_ps_member *it = server(team, part);
         if (it == NULL || !it->offers) return false;
     }
+    if (team->leasing != NULL) return true; /* workers come later */
     for (int i = 0; i < team->n_members; i++) {
-        if (team->members[i].part != NOBODY) continue;
+        if (team->members[i].part != DT_PS_NOBODY) continue;
         *n_workers += team->members[i].offers;
         all_offer &= team->members[i].offers;
     }
     if (*n_workers > team->options.most_workers) *n_workers = team->options.most_workers;
-    if (!team->has_run) return *n_workers >= team->options.n_workers || *n_workers == team->options.most_workers;
-    return *n_workers > 0 && (all_offer || is_settled);
+    if (!team->has_met && (*n_workers >= team->options.n_workers || *n_workers == team->options.most_workers)) return true;
+    return *n_workers > 0 && ((team->has_met && all_offer) || ((team->has_met || team->resumes) && is_settled));
 }
 
 static dt_status *make_plan(dt_ps_team *team, int n_workers) {
@@ -308,45 +385,61 @@ static dt_status *make_plan(dt_ps_team *team, int n_workers) {
     plan->n_servers = (uint32_t)team->options.n_servers;
     plan->n_workers = 0;
     for (int i = 0; i < team->n_members && (int)plan->n_workers < n_workers; i++)
-        if (team->members[i].part == NOBODY && team->members[i].offers) plan->workers[plan->n_workers++] = team->members[i].id;
+        if (team->members[i].part == DT_PS_NOBODY && team->members[i].offers) plan->workers[plan->n_workers++] = team->members[i].id;
     plan->process = 0;
     forget_messages(team);
     plan->resumes = team->resumes;
     team->lost[0] = 0;
     if (!assign(team)) return dt_error(DT_INTERNAL, "a plan without some of its members");
     for (int i = 0; i < team->n_members; i++) {
-        member *it = &team->members[i];
+        dt_ps_member *it = &team->members[i];
         it->is_ready = false;
-        if (it->process == NOBODY) continue;
+        if (it->process == DT_PS_NOBODY) continue;
         dt_ps_message message = {.kind = DT_PS_PLAN, .plan = *plan};
         message.plan.process = (uint32_t)it->process;
-        DT_TRY(send(team, it->peer, &message));
+        DT_TRY(dt_ps_team_send(team, it->peer, &message));
     }
-    team->has_plan = true;
+    team->has_plan = team->has_met = true;
+    team->planned = dt_seconds_now();
     return NULL;
 }
 
 static bool all_ready(const dt_ps_team *team) {
     for (int i = 0; i < team->n_members; i++)
-        if (team->members[i].process != NOBODY && !team->members[i].is_ready) return false;
+        if (team->members[i].process != DT_PS_NOBODY && !team->members[i].is_ready) return false;
     return true;
 }
 
 static dt_status *start_plan(dt_ps_team *team) {
     for (int i = 0; i < team->n_members; i++) {
-        if (team->members[i].process == NOBODY) continue;
-        DT_TRY(send(team, team->members[i].peer, &(dt_ps_message){.kind = DT_PS_START, .start = {.plan = team->plan.number}}));
+        if (team->members[i].process == DT_PS_NOBODY) continue;
+        DT_TRY(dt_ps_team_send(team, team->members[i].peer, &(dt_ps_message){.kind = DT_PS_START, .start = {.plan = team->plan.number}}));
     }
     begin_plan(team);
+    for (int i = 0; i < team->n_members && team->leasing != NULL; i++)
+        if (dt_ps_team_is_leased(team, &team->members[i]) && team->members[i].key > 0) DT_TRY(dt_ps_leasing_invite(team, &team->members[i]));
     return NULL;
+}
+
+/* A worker that does not find all servers keeps nobody from going on: the next plan is without it. */
+static void leave_out(dt_ps_team *team) {
+    for (int i = 0; i < team->n_members; i++) {
+        dt_ps_member *it = &team->members[i];
+        char text[DT_PS_NAME_BYTES + 64];
+        if (it->process == DT_PS_NOBODY || it->part != DT_PS_NOBODY || it->is_ready) continue;
+        snprintf(text, sizeof text, "%s is not connected to all servers: the others go on without it", dt_ps_peer_name(team->socket, it->peer));
+        if (team->options.note != NULL) team->options.note(text);
+        it->offers = team->has_plan = false;
+    }
 }
 
 /* Server 0: what is next, with those who are there. */
 static dt_status *lead(dt_ps_team *team, bool is_settled) {
     int n_workers;
     if (team->has_plan && team->lost[0] != 0) team->has_plan = false;
-    if (team->has_plan) return all_ready(team) ? start_plan(team) : NULL;
-    return has_enough(team, is_settled, &n_workers) ? make_plan(team, n_workers) : NULL;
+    if (team->has_plan && all_ready(team)) return start_plan(team);
+    if (team->has_plan && dt_seconds_now() - team->planned > team->options.settle_seconds) leave_out(team);
+    return !team->has_plan && has_enough(team, is_settled, &n_workers) ? make_plan(team, n_workers) : NULL;
 }
 
 /* All others: the plan is taken once its members are known here. */
@@ -356,19 +449,24 @@ static dt_status *follow(dt_ps_team *team) {
     if (!assign(team)) return NULL;
     team->has_plan = false;
     forget_messages(team);
+    if (team->leasing != NULL) dt_ps_leasing_clear(team); /* of what was still on its way */
     team->lost[0] = 0;
-    return send(team, 0, &(dt_ps_message){.kind = DT_PS_READY, .ready = {.plan = team->plan.number}});
+    return dt_ps_team_send(team, 0, &(dt_ps_message){.kind = DT_PS_READY, .ready = {.plan = team->plan.number}});
 }
 
 /* Who is missing, without whom nothing goes on. */
 static dt_status *miss(dt_ps_team *team, double seconds) {
-    if (!leads(team)) return dt_error(DT_ABORTED, "parameter server 0 (%s) has not been there for %.3g s", team->options.servers[0], seconds);
-    for (int part = 1; part < team->options.n_servers; part++)
-        if (server(team, part) == NULL)
-            return dt_error(DT_ABORTED, "parameter server %d of %d has not come within %.3g s", part, team->options.n_servers, seconds);
+    if (!dt_ps_team_leads(team))
+        return dt_error(DT_ABORTED, "parameter server 0 (%s) has not been there for %.3g s", team->options.servers[0], seconds);
+    for (int part = 1; part < team->options.n_servers; part++) {
+        const dt_ps_member *it = server(team, part);
+        if (it == NULL) return dt_error(DT_ABORTED, "parameter server %d of %d has not come within %.3g s", part, team->options.n_servers, seconds);
+        if (!it->offers || (team->has_plan && !it->is_ready))
+            return dt_error(DT_ABORTED, "%s is there, and has not been ready to go on for %.3g s", dt_ps_peer_name(team->socket, it->peer), seconds);
+    }
     int n = 0;
-    for (int i = 0; i < team->n_members; i++) n += team->members[i].part == NOBODY;
-    return dt_error(DT_ABORTED, "%d of %d workers have come to the parameter servers within %.3g s", n, team->has_run ? 1 : team->options.n_workers,
+    for (int i = 0; i < team->n_members; i++) n += team->members[i].part == DT_PS_NOBODY && team->members[i].offers;
+    return dt_error(DT_ABORTED, "%d of %d workers have come to the parameter servers within %.3g s", n, team->has_met ? 1 : team->options.n_workers,
                     seconds);
 }
 
@@ -379,29 +477,50 @@ static dt_status *offer_to_all(dt_ps_team *team) {
     return NULL;
 }
 
+/* A signal did: that is no failure. */
+static bool is_asked_to_end(const dt_ps_team *team) {
+    int stop = team->options.stop != NULL ? atomic_load(team->options.stop) : 0;
+    return stop != 0 && stop != DT_PS_REGROUP;
+}
+
+/* Whatever is still on its way from it is of another worker than it is now. */
+static dt_status *take_new_id(dt_ps_team *team) {
+    bool is_random = getrandom(&team->id, sizeof team->id, 0) == (ssize_t)sizeof team->id;
+    return is_random ? NULL : dt_error(DT_INTERNAL, "the system gives no random numbers");
+}
+
+/* Of server 0, when a plan has started: who was lost under the one before, of so many workers, may still come again. */
+static void count_missing(dt_ps_team *team, int n_before) {
+    int n = n_before - (int)team->plan.n_workers - team->n_left;
+    team->n_missing = n > 0 ? n : 0;
+    team->missed_at = dt_seconds_now();
+    team->n_left = 0;
+}
+
 dt_status *dt_ps_team_form(dt_ps_team *team, bool *resumes, bool *over) {
+    int n_before = (int)team->plan.n_workers;
     double began = dt_seconds_now(), alone_since = began;
     bool any;
     team->is_running = team->is_started = false;
     *over = false;
     team->resumes = *resumes;
+    if (team->leasing != NULL) dt_ps_leasing_clear(team);
+    if (team->leasing != NULL && dt_ps_team_is_worker(team)) DT_TRY(take_new_id(team));
     forget_messages(team); /* nobody waits for them any more, and where they were to go may be gone */
     DT_TRY(offer_to_all(team));
-    while (!team->is_started && !team->is_over) {
+    while (!team->is_started && !team->is_over && !is_asked_to_end(team)) {
         double now = dt_seconds_now();
-        DT_TRY(leads(team) ? lead(team, now - began > SETTLE_SECONDS) : follow(team));
+        DT_TRY(dt_ps_team_leads(team) ? lead(team, now - began > team->options.settle_seconds) : follow(team));
         if (team->is_started || team->is_over) break;
         DT_TRY(take_event(team, LOOK_SECONDS, &any));
-        int stop = team->options.stop != NULL ? atomic_load(team->options.stop) : 0;
-        if (stop != 0 && stop != DT_PS_REGROUP) return dt_error(DT_ABORTED, "stopped by signal %d while it waited for others", stop);
-        if (!leads(team) && team->is_welcome) alone_since = now;
+        if (!dt_ps_team_leads(team) && team->is_welcome) alone_since = now;
         if (now - alone_since > team->options.deadline_seconds) return miss(team, team->options.deadline_seconds);
     }
     if (team->is_over && team->failure[0] != 0) return dt_error(DT_ABORTED, "%s", team->failure);
-    *over = team->is_over;
+    *over = team->is_over || !team->is_started;
+    if (team->is_started) count_missing(team, n_before);
     *resumes = team->plan.resumes;
     team->has_plan = false;
-    team->has_run |= team->is_started;
     return NULL;
 }
 
@@ -410,26 +529,51 @@ dt_status *dt_ps_team_form(dt_ps_team *team, bool *resumes, bool *over) {
 static dt_ps_team *team_of(dt_transport *transport) { return (dt_ps_team *)transport; }
 
 /* To whom a message for a process goes: to it, or by server 0. */
-static uint32_t way_to(const dt_ps_team *team, int process) { return team->ways[process] != NOBODY ? (uint32_t)team->ways[process] : 0; }
+static uint32_t way_to(const dt_ps_team *team, int process) { return team->ways[process] != DT_PS_NOBODY ? (uint32_t)team->ways[process] : 0; }
+
+/* Whether a process is, for an asynchronous server, whichever worker's lease it applies. */
+static bool is_visitor(const dt_ps_team *team, int process) {
+    return team->leasing != NULL && !dt_ps_team_is_worker(team) && process == team->transport.n_servers;
+}
+
+/* What a worker's lease gives has come before it is applied. */
+static dt_status *expect(dt_ps_team *team, int tag, const dt_message *messages, int n, int *round) {
+    if (team->leasing == NULL || dt_ps_team_is_worker(team)) return dt_ps_mailbox_expect(&team->mailbox, tag, messages, n, round);
+    dt_message *named = dt_allocate((size_t)(n + 1) * sizeof *named);
+    if (named == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for %d messages", n);
+    for (int m = 0; m < n; m++) {
+        named[m] = messages[m];
+        if (is_visitor(team, named[m].peer)) named[m].peer = dt_ps_leasing_source(team);
+    }
+    dt_status *status = dt_ps_mailbox_expect(&team->mailbox, tag, named, n, round);
+    dt_release(named);
+    if (status != NULL || !dt_ps_mailbox_expects(&team->mailbox, dt_ps_leasing_source(team))) return status;
+    end_run(team, "a step of this program needs something from its worker after an update has begun: train it with --staleness 0");
+    return dt_error(DT_FAILED_PRECONDITION, "%s", team->failure);
+}
 
 static dt_status *start(dt_transport *transport, int tag, const dt_message *messages, int n, int *round) {
     dt_ps_team *team = team_of(transport);
-    DT_TRY(dt_ps_mailbox_expect(&team->mailbox, tag, messages, n, round));
+    bool receives = false;
+    for (int m = 0; m < n; m++) receives |= !messages[m].sends;
+    DT_TRY(expect(team, tag, messages, n, round));
     for (int m = 0; m < n; m++) {
         if (!messages[m].sends) continue;
         dt_ps_message message = {.kind = DT_PS_DATA, .payload = {.data = messages[m].data, .bytes = messages[m].bytes}};
         message.data = (dt_ps_data){
             .plan = team->plan.number, .source = (uint32_t)transport->process, .target = (uint32_t)messages[m].peer, .tag = (uint32_t)tag};
-        DT_TRY(send(team, way_to(team, messages[m].peer), &message));
+        int64_t way = is_visitor(team, messages[m].peer) ? dt_ps_leasing_way(team, &message.data.plan) : way_to(team, messages[m].peer);
+        if (way >= 0) DT_TRY(dt_ps_team_send(team, (uint32_t)way, &message));
         transport->n_sent_bytes += messages[m].bytes;
     }
-    return NULL;
+    return team->leasing != NULL && dt_ps_team_is_worker(team) && receives ? dt_ps_leasing_push(team) : NULL;
 }
 
 static dt_status *progress(dt_transport *transport) {
     dt_ps_team *team = team_of(transport);
     if (team->failure[0] != 0) return dt_error(DT_ABORTED, "%s", team->failure);
     if (team->lost[0] != 0) return dt_error(DT_ABORTED, "%s", team->lost);
+    if (team->leasing != NULL) DT_TRY(dt_ps_leasing_progress(team));
     for (bool any = true; any && team->lost[0] == 0 && !team->is_over;) DT_TRY(take_event(team, 0, &any));
     return NULL; /* what came before somebody was lost is seen first: it may have been the end */
 }
@@ -443,7 +587,7 @@ static dt_status *notify(dt_transport *transport, int peer, const void *data, si
     dt_ps_team *team = team_of(transport);
     dt_ps_message message = {.kind = DT_PS_NOTICE, .payload = {.data = data, .bytes = bytes}};
     message.notice = (dt_ps_notice){.plan = team->plan.number, .source = (uint32_t)transport->process, .target = (uint32_t)peer};
-    return send(team, way_to(team, peer), &message);
+    return dt_ps_team_send(team, way_to(team, peer), &message);
 }
 
 static dt_status *listen(dt_transport *transport, int *peer, void *data, size_t *bytes) {
@@ -456,6 +600,14 @@ static dt_status *listen(dt_transport *transport, int *peer, void *data, size_t 
     memmove(team->notices, team->notices + 1, --team->n_notices * sizeof *team->notices);
     return NULL;
 }
+
+static dt_status *wait(dt_transport *transport, double seconds) {
+    dt_ps_team *team = team_of(transport);
+    bool any;
+    return team->lost[0] != 0 || team->failure[0] != 0 ? NULL : take_event(team, seconds, &any);
+}
+
+static void wake(dt_transport *transport) { dt_ps_socket_wake(team_of(transport)->socket); }
 
 /* The connections stay: they are the team's. */
 static void end_transport(dt_transport *transport, int exit_status) {
@@ -470,6 +622,8 @@ dt_status *dt_ps_team_open_transport(void *context, dt_transport **transport) {
                                            .start = start,
                                            .progress = progress,
                                            .test = test,
+                                           .wait = wait,
+                                           .wake = wake,
                                            .notify = notify,
                                            .listen = listen,
                                            .abort = end_transport,
@@ -499,7 +653,7 @@ static void fill_hello(const dt_ps_team_options *options, dt_ps_hello *hello) {
 static dt_status *wait_for_welcome(dt_ps_team *team) {
     double began = dt_seconds_now();
     bool any;
-    while (!team->is_welcome && !team->is_over) {
+    while (!team->is_welcome && !team->is_over && !is_asked_to_end(team)) {
         DT_TRY(take_event(team, LOOK_SECONDS, &any));
         if (dt_seconds_now() - began > team->options.deadline_seconds) return miss(team, team->options.deadline_seconds);
     }
@@ -514,6 +668,7 @@ dt_status *dt_ps_team_open(const dt_ps_team_options *options, dt_ps_team **team)
     dt_ps_team *made = dt_allocate_zeroed(1, sizeof *made);
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     made->options = *options;
+    if (made->options.settle_seconds == 0) made->options.settle_seconds = SETTLE_SECONDS;
     if (options->settings != NULL) snprintf(made->settings, sizeof made->settings, "%s", options->settings);
     int n_above = options->part < 0 ? options->n_servers : options->part; /* servers that it connects to */
     made->n_above = n_above;
@@ -526,8 +681,9 @@ dt_status *dt_ps_team_open(const dt_ps_team_options *options, dt_ps_team **team)
                                    .insecure = options->insecure,
                                    .most_queued = MOST_QUEUED};
     fill_hello(options, &socket.hello);
-    bool is_random = getrandom(&made->id, sizeof made->id, 0) == (ssize_t)sizeof made->id;
-    dt_status *status = is_random ? dt_ps_socket_open(&socket, &made->socket) : dt_error(DT_INTERNAL, "the system gives no random numbers");
+    dt_status *status = take_new_id(made);
+    if (status == NULL) status = dt_ps_socket_open(&socket, &made->socket);
+    if (status == NULL && options->is_asynchronous) status = dt_ps_leasing_create(made);
     made->plan.number = made->id; /* of a server 0 that was started again they are others */
     if (status == NULL && options->part != 0) status = wait_for_welcome(made);
     if (status == NULL) {
@@ -538,23 +694,52 @@ dt_status *dt_ps_team_open(const dt_ps_team_options *options, dt_ps_team **team)
     return status;
 }
 
+dt_status *dt_ps_team_lease(dt_ps_team *team) { return dt_ps_leasing_create(team); }
+
 const char *dt_ps_team_address(const dt_ps_team *team) { return dt_ps_socket_address(team->socket); }
 const char *dt_ps_team_settings(const dt_ps_team *team) { return team->settings; }
+bool dt_ps_team_is_over(const dt_ps_team *team) { return team->is_over; }
 
-void dt_ps_team_fail(dt_ps_team *team, const char *reason) {
-    dt_ps_message message = {.kind = DT_PS_FAILED};
-    snprintf(message.failed.reason, sizeof message.failed.reason, "%s", reason);
-    dt_status_free(send(team, 0, &message));
+bool dt_ps_team_leave(dt_ps_team *team, const char *reason, bool is_wrong) {
+    dt_ps_message message = {.kind = is_wrong ? DT_PS_WRONG : DT_PS_FAILED};
+    if (is_wrong)
+        snprintf(message.wrong.reason, sizeof message.wrong.reason, "%s", reason);
+    else
+        snprintf(message.failed.reason, sizeof message.failed.reason, "%s", reason);
+    dt_status_free(dt_ps_team_send(team, 0, &message));
+    return team->is_welcome;
+}
+
+static void say_over(dt_ps_team *team, const char *reason) {
+    for (int i = 0; i < team->n_members; i++) {
+        dt_ps_message message = {.kind = DT_PS_OVER};
+        if (team->members[i].leaves) continue;
+        snprintf(message.over.reason, sizeof message.over.reason, "%s", reason != NULL ? reason : "");
+        dt_status_free(dt_ps_team_send(team, team->members[i].peer, &message));
+    }
+}
+
+/* Who was lost shortly before the end would otherwise look for the run in vain. Returns whether somebody has come. */
+static bool wait_for_missing(dt_ps_team *team) {
+    int n_missing = team->n_missing;
+    bool any;
+    while (team->n_missing > 0 && dt_seconds_now() - team->missed_at < AGAIN_SECONDS && !is_asked_to_end(team)) {
+        dt_status *status = take_event(team, LOOK_SECONDS, &any);
+        if (status != NULL) team->n_missing = 0;
+        dt_status_free(status);
+    }
+    return team->n_missing < n_missing;
 }
 
 void dt_ps_team_close(dt_ps_team *team, const char *reason) {
     if (team == NULL) return;
-    for (int i = 0; i < team->n_members && leads(team); i++) {
-        dt_ps_message message = {.kind = DT_PS_OVER};
-        snprintf(message.over.reason, sizeof message.over.reason, "%s", reason != NULL ? reason : "");
-        dt_status_free(send(team, team->members[i].peer, &message));
+    if (dt_ps_team_leads(team)) {
+        say_over(team, reason);
+        if (reason == NULL && wait_for_missing(team)) say_over(team, NULL);
     }
-    dt_ps_socket_close(team->socket, CLOSE_SECONDS);
+    bool is_heard = dt_ps_team_leads(team) || !team->is_over; /* server 0 has ended, and with it whoever would listen */
+    dt_ps_socket_close(team->socket, is_heard ? CLOSE_SECONDS : 0);
+    dt_ps_leasing_destroy(team);
     dt_ps_mailbox_clear(&team->mailbox);
     dt_release(team->notices);
     dt_release(team->members);

@@ -8,7 +8,7 @@
  *     everybody → all servers     offer
  *     server 0  → everybody       plan, and start when all have said ready
  *     any       → any             data, notice: by server 0, where there is no connection
- *     any       → server 0        failed: it cannot go on, and why
+ *     any       → server 0        failed: it does not go on, and why
  *     server 0  → everybody       over
  *
  * Threads: one makes all calls; between opening the transport and closing it that is the transport's. */
@@ -35,29 +35,40 @@ typedef struct dt_ps_team_options {
     int n_servers;
     const uint8_t *artifact; /* [32] SHA-256 */
     const char *settings;    /* of a server: the same for all of them */
-    int n_workers;           /* of server 0: how many to wait for before the first plan, */
+    int n_workers;           /* of server 0: how many to wait for before the first plan; where that resumes, for some seconds, */
     int most_workers;        /* and how many may take part; others wait until somebody is lost */
     double deadline_seconds; /* how long nobody may be there without whom nothing goes on */
-    const dt_ps_keys *keys;  /* that outlive the team; NULL: none */
-    bool insecure;           /* beyond this machine without keys too */
-    atomic_int *stop;        /* gets DT_PS_REGROUP in server 0, where somebody new is to take part */
+    double settle_seconds;   /* how long server 0 waits for who is connected to offer, to be ready, to be gone; 0: 10 */
+    bool is_asynchronous;    /* of a server: leasing.h; a worker is told with dt_ps_team_lease */
+    int64_t staleness;       /* then: of server 0, dt_ps_leases_options, as the next two */
+    const char *ledger;
+    bool resumes;
+    const dt_ps_keys *keys; /* that outlive the team; NULL: none */
+    bool insecure;          /* beyond this machine without keys too */
+    atomic_int *stop; /* number of the signal that asked for the end, for which this process waits for nobody any more; 0: none did; NULL: none can */
+    bool regroups;    /* of server 0: it gets DT_PS_REGROUP where somebody new is to take part */
     void (*note)(const char *text);
 } dt_ps_team_options;
 
-/* Strings are the caller's. A worker's returns once server 0 has answered. */
+/* Strings are the caller's. A worker's returns once server 0 has answered, or a signal has asked for the end. */
 dt_status *dt_ps_team_open(const dt_ps_team_options *options, dt_ps_team **team);
 /* NULL is allowed. In server 0 all others hear that the run is over: with a `reason`, why it failed. */
 void dt_ps_team_close(dt_ps_team *team, const char *reason);
 
 const char *dt_ps_team_address(const dt_ps_team *team);  /* where it listens */
 const char *dt_ps_team_settings(const dt_ps_team *team); /* those of the servers */
+bool dt_ps_team_is_over(const dt_ps_team *team);         /* there will be no other plan: dt_ps_team_form says why */
 
-/* Returns when a plan has started that this process is part of; *over: there will be none any more, and all is well. *resumes: whether it goes on
- * from the newest checkpoint, which server 0 says. */
+/* Of a worker, before its first plan: training is asynchronous. */
+dt_status *dt_ps_team_lease(dt_ps_team *team);
+
+/* Returns when a plan has started that this process is part of; *over: there will be none for it any more, and all is well: the run is over, or a
+ * signal asked this process to end. *resumes: whether it goes on from the newest checkpoint, which server 0 says. */
 dt_status *dt_ps_team_form(dt_ps_team *team, bool *resumes, bool *over);
 /* A dt_processes_options.open of the plan that has started last; the context is a dt_ps_team. */
 dt_status *dt_ps_team_open_transport(void *team, dt_transport **transport);
-/* This process cannot go on; server 0 hears why. Not of server 0. */
-void dt_ps_team_fail(dt_ps_team *team, const char *reason);
+/* This process does not go on; server 0 hears why, and the return value says whether it is there to hear. Not of server 0.
+ * is_wrong: of a worker: no other could go on either, and the run is over. */
+bool dt_ps_team_leave(dt_ps_team *team, const char *reason, bool is_wrong);
 
 #endif

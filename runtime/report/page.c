@@ -229,7 +229,10 @@ static void append_curves(dt_text *page, const dt_run_record *runs, int n, const
 
 /* ---- the page ---- */
 
+/* Nothing where a damaged record has no such time. */
 static void append_date(dt_text *page, double seconds) {
+    static const double MOST_SECONDS = 1e12;
+    if (!(fabs(seconds) <= MOST_SECONDS)) return;
     time_t when = (time_t)seconds;
     struct tm date;
     char text[40];

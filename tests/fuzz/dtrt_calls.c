@@ -25,7 +25,7 @@ static dtrt_session *sessions[N_SLOTS];
 static dtrt_pipeline *pipelines[N_SLOTS];
 static dtrt_processes *processes_of[N_SLOTS]; /* of sessions; NULL: they have none */
 static int session_of[N_SLOTS];               /* of pipelines */
-static dtrt_session_options more;             /* of sessions to be created: processes, placement, shard_optimizer, fast_sums */
+static dtrt_session_options more;             /* of sessions to be created: processes, placement, by_rows, shard_optimizer, fast_sums */
 static char *saved;                           /* the checkpoint that was written last; or NULL */
 static volatile uint8_t sink;
 
@@ -249,9 +249,11 @@ static void choose_more(void) {
     more.processes = processes[pick(N_SLOTS)];
     static const char *const placements[] = {NULL, "central", "elsewhere"};
     more.shard_optimizer = pick(2) == 1;
-    uint64_t number = pick(6);
+    static const char *const ways[] = {NULL, "exact", "lazy", "each"};
+    uint64_t number = pick(24);
     more.fast_sums = number % 2 == 1;
-    more.placement = placements[number / 2];
+    more.placement = placements[number / 2 % 3];
+    more.by_rows = ways[number / 6];
 }
 
 /* ---- sessions ---- */
@@ -293,6 +295,7 @@ static void create_session(void) {
                                         .timeline_steps = PICK(numbers),
                                         .processes = more.processes,
                                         .placement = more.placement,
+                                        .by_rows = more.by_rows,
                                         .shard_optimizer = more.shard_optimizer,
                                         .fast_sums = more.fast_sums};
     dtrt_session_options *options = script_struct(&whole, sizeof whole);

@@ -26,9 +26,9 @@ struct dt_session {
 static const int64_t dims[] = {2, 3}, other_dims[] = {3, 2};
 static const dt_artifact_variable variables[] = {
     {.path = "Net/kernel", .kind = DT_VARIABLE_PARAMETER, .tensor = {.dtype = DT_F32, .n_dims = 2, .dims = dims}, .bytes = 24},
-    {.path = "Net/seen", .kind = DT_VARIABLE_STATE, .tensor = {.dtype = DT_I64}, .bytes = 8},
+    {.path = "Net/seen", .kind = DT_VARIABLE_STATE, .tensor = {.dtype = DT_I64}, .bytes = 8, .row_init = -1},
     {.path = "adam/Net/kernel/m", .kind = DT_VARIABLE_SLOT, .tensor = {.dtype = DT_F32, .n_dims = 2, .dims = dims}, .bytes = 24},
-    {.path = "rate", .kind = DT_VARIABLE_LAUNCH, .tensor = {.dtype = DT_F32}, .bytes = 4},
+    {.path = "rate", .kind = DT_VARIABLE_LAUNCH, .tensor = {.dtype = DT_F32}, .bytes = 4, .row_init = -1},
 };
 static const dt_artifact_variable other_variables[] = {
     {.path = "Net/kernel", .kind = DT_VARIABLE_PARAMETER, .tensor = {.dtype = DT_F32, .n_dims = 2, .dims = other_dims}, .bytes = 24},
@@ -46,7 +46,7 @@ const dt_artifact *dt_session_artifact(const dt_session *session) { return &sess
 
 dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data) {
     if (n_read++ == fail_read) return dt_error(DT_IO, "the device is gone");
-    memcpy(data, storage(session, variable), (size_t)session->artifact.variables[variable].bytes);
+    if (data != NULL) memcpy(data, storage(session, variable), (size_t)session->artifact.variables[variable].bytes);
     return NULL;
 }
 
@@ -56,9 +56,25 @@ dt_status *dt_session_get_variable(dt_session *session, int device, int variable
     return NULL;
 }
 
-dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
-    memcpy(storage(session, variable), data, (size_t)session->artifact.variables[variable].bytes);
+static bool in_parts; /* the kernel and its slot are collected, from processes that are all this one */
+
+dt_byte_range dt_session_own_part(const dt_session *session, int variable) { return (dt_byte_range){0, session->artifact.variables[variable].bytes}; }
+
+dt_status *dt_session_set_part(dt_session *session, int variable, dt_byte_range part, const void *data) {
+    memcpy((char *)storage(session, variable) + part.first, data, (size_t)part.n_bytes);
     return NULL;
+}
+
+bool dt_session_is_in_parts(const dt_session *session, int variable) { return in_parts && session->artifact.variables[variable].row_init >= 0; }
+
+dt_status *dt_session_collect_part(dt_session *session, int variable, dt_byte_range part, void *data) {
+    if (n_read++ == fail_read) return dt_error(DT_IO, "another process is gone");
+    if (data != NULL) memcpy(data, (char *)storage(session, variable) + part.first, (size_t)part.n_bytes);
+    return NULL;
+}
+
+dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
+    return dt_session_set_part(session, variable, dt_session_own_part(session, variable), data);
 }
 
 int dt_artifact_find_variable(const dt_artifact *artifact, const char *path) {
@@ -86,7 +102,7 @@ static dt_checkpoint_state state_of(int64_t step) {
 
 static dt_status *save_to(const char *folder, dt_checkpoint_state *state, char **path) {
     const void *values[] = {session.kernel, &session.seen, session.slot, &session.rate};
-    return dt_checkpoint_save(&session.artifact, values, folder, state, NULL, path);
+    return dt_checkpoint_save(&(dt_checkpoint_source){.artifact = &session.artifact, .variables = values}, folder, state, path);
 }
 
 /* Saves a checkpoint of step `step` in which all values are about `step`. */
@@ -436,6 +452,37 @@ static void nobody_waits_for_the_disk(void **unused) {
     dt_checkpoint_state_free(&state);
 }
 
+static void what_processes_have_rows_of_is_collected_while_it_is_written(void **unused) {
+    (void)unused;
+    in_parts = true;
+    dt_checkpoint_writer *writer = new_writer("p", 2, NULL);
+    dt_checkpoint_state state = state_of(1), other = state_of(2);
+    assert_int_equal(dt_checkpoint_copy_bytes(&session.artifact, true), 2 * 64);
+    set_all(1);
+    n_read = 0;
+    assert_ok(dt_checkpoint_writer_begin(writer, &state));
+    assert_int_equal(told.n, 1);
+    assert_int_equal(n_read, 4);
+    set_all(2);
+    assert_ok(load(scratch_path("p/step-1")));
+    assert_true(session.kernel[5] == 6 && session.seen == 1 && session.slot[5] == -1);
+
+    n_read = 0;
+    assert_ok(dt_checkpoint_writer_give(&session));
+    assert_int_equal(n_read, 4);
+
+    n_read = 0, fail_read = 3; /* the slot: the model's file is whole */
+    assert_fails(dt_checkpoint_writer_begin(writer, &other), DT_IO, "another process is gone");
+    fail_read = -1;
+    session.kernel[2] = NAN;
+    assert_fails(dt_checkpoint_writer_begin(writer, &other), DT_OUT_OF_RANGE, "Net/kernel holds what is not a number (NaN)");
+    assert_newest(scratch_path("p"), scratch_path("p/step-1"));
+    dt_checkpoint_writer_destroy(writer);
+    dt_checkpoint_state_free(&state);
+    dt_checkpoint_state_free(&other);
+    in_parts = false;
+}
+
 static void an_error_of_writing_is_told_once(void **unused) {
     (void)unused;
     dt_checkpoint_writer *writer = new_writer("k", 1, NULL);
@@ -560,6 +607,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_a_number_is_not_saved),
         cmocka_unit_test(what_was_there_at_the_boundary_is_written),
         cmocka_unit_test(nobody_waits_for_the_disk),
+        cmocka_unit_test(what_processes_have_rows_of_is_collected_while_it_is_written),
         cmocka_unit_test(an_error_of_writing_is_told_once),
         cmocka_unit_test(a_run_without_checkpoints_has_no_writer),
         cmocka_unit_test(damage_is_named),

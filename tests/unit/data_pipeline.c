@@ -216,6 +216,45 @@ static void an_epoch_can_be_left_early(void **state) {
 
 static atomic_int stop;
 
+/* Batch `number` of the epoch, of seven examples, as an epoch in order has it. */
+static void expect_picked(dt_pipeline *pipeline, int64_t number, int64_t rows, const unsigned char *images) {
+    dt_pipeline_batch batch;
+    assert_ok(dt_pipeline_next(pipeline, &batch));
+    assert_int_equal(batch.rows, rows);
+    assert_memory_equal(batch.inputs[0], images + 14 * number, 2 * (size_t)rows);
+    assert_int_equal(dt_pipeline_position(pipeline), 7 * number + rows);
+}
+
+static void batches_are_picked_in_any_order(void **state) {
+    (void)state;
+    static unsigned char images[4000], labels[2000];
+    const char *texts[] = {"shuffle:100 batch:7 prefetch:3", "filter:1 shuffle:50 repeat:2 batch:7 prefetch:3"}; /* the second one is walked */
+    write_examples(100);
+    for (int t = 0; t < 2; t++) {
+        dt_pipeline *pipeline;
+        dt_pipeline_batch batch;
+        assert_ok(open_pipeline(texts[t], 1, 3, &pipeline));
+        assert_int_equal(drain(pipeline, 1, 0, images, labels, NULL), 100);
+        assert_ok(dt_pipeline_start_picking(pipeline, 1));
+        const int64_t numbers[] = {0, 3, 4, 11, 2, 2, 13, 1, 0};
+        int n = sizeof numbers / sizeof *numbers;
+        dt_pipeline_pick(pipeline, numbers[0]);
+        for (int i = 0; i < n; i++) { /* one ahead */
+            if (i + 1 < n) dt_pipeline_pick(pipeline, numbers[i + 1]);
+            expect_picked(pipeline, numbers[i], 7, images);
+        }
+        dt_pipeline_pick(pipeline, 14); /* the last one is short */
+        expect_picked(pipeline, 14, 2, images);
+        dt_pipeline_pick(pipeline, 15); /* there is none */
+        assert_ok(dt_pipeline_next(pipeline, &batch));
+        assert_int_equal(batch.rows, 0);
+        dt_pipeline_pick(pipeline, 5);
+        expect_picked(pipeline, 5, 7, images);
+        drain(pipeline, 1, 0, images, labels, NULL); /* and in order again */
+        dt_pipeline_close(pipeline);
+    }
+}
+
 static void *stop_soon(void *unused) {
     usleep(50000);
     stop = SIGTERM;
@@ -596,6 +635,7 @@ int main(void) {
         cmocka_unit_test(batches_hold_their_examples),
         cmocka_unit_test(threads_and_batches_do_not_change_the_stream),
         cmocka_unit_test(an_epoch_can_be_left_early),
+        cmocka_unit_test(batches_are_picked_in_any_order),
         cmocka_unit_test(a_wait_is_stopped_and_a_batch_given_up),
         cmocka_unit_test(maps_run_and_caches_keep),
         cmocka_unit_test(a_step_that_does_not_fit_is_refused),

@@ -376,6 +376,10 @@ static void each_wrong_use_is_an_error(void **state) {
     assert_fails(dtrt_session_describe_device(session, 1, &device), DT_OUT_OF_RANGE, "no device 1");
     options = (dtrt_session_options){.size = sizeof options, .placement = "elsewhere"};
     assert_fails(dtrt_session_create(net, &options, &none), DT_INVALID_ARGUMENT, "there are \"mirrored\" and \"central\"");
+    options = (dtrt_session_options){.size = sizeof options, .by_rows = "each"};
+    assert_fails(dtrt_session_create(net, &options, &none), DT_INVALID_ARGUMENT, "there are \"exact\" and \"lazy\"");
+    options.by_rows = "exact";
+    assert_fails(dtrt_session_create(net, &options, &none), DT_FAILED_PRECONDITION, "no row forms");
 
     assert_fails(dtrt_step(NULL, net_train, right, 0), DT_INVALID_ARGUMENT, "session is NULL");
     assert_fails(dtrt_step(session, 3, right, 0), DT_OUT_OF_RANGE, "no step 3");

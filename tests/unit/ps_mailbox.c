@@ -48,10 +48,30 @@ static void what_does_not_fit_is_an_error_and_nothing_is_lost(void **state) {
     assert_int_equal(n, 2);
 }
 
+static void what_came_early_is_forgotten(void **state) {
+    (void)state;
+    dt_ps_mailbox box = {0};
+    char a[4];
+    int round, n = 0;
+    for (int peer = 1; peer <= 3; peer++) {
+        dt_ps_payload given = {.data = "one", .bytes = 3, .release = n_released, .owner = &n};
+        expect_ok(dt_ps_mailbox_deliver(&box, peer, 7, &given));
+    }
+    dt_ps_mailbox_forget(&box, 2);
+    assert_int_equal(n, 1);
+    expect_ok(dt_ps_mailbox_expect(&box, 7, (dt_message[]){{1, false, a, 3}, {2, false, a, 3}}, 2, &round));
+    assert_true(dt_ps_mailbox_expects(&box, 2) && !dt_ps_mailbox_expects(&box, 1) && !dt_ps_mailbox_has_all(&box, round));
+    deliver(&box, 2, 7, "two");
+    assert_true(!dt_ps_mailbox_expects(&box, 2) && dt_ps_mailbox_has_all(&box, round));
+    dt_ps_mailbox_clear(&box);
+    assert_int_equal(n, 3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_of_one_sender_and_tag_keep_their_order),
         cmocka_unit_test(what_does_not_fit_is_an_error_and_nothing_is_lost),
+        cmocka_unit_test(what_came_early_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

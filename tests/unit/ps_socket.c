@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,28 @@ static void both_join_and_know_each_other(void **state) {
     assert_string_equal(dt_ps_peer_name(worker, 0), "server 0, one (127.0.0.1)");
     dt_ps_socket_close(worker, 0);
     expect_event(server, NULL, DT_PS_GONE, "worker two (127.0.0.1): the connection was lost");
+    dt_ps_socket_close(server, 0);
+}
+
+static void *wake_soon(void *socket) {
+    usleep(50000);
+    dt_ps_socket_wake(socket);
+    return NULL;
+}
+
+static void a_wait_is_ended_by_another_thread(void **state) {
+    (void)state;
+    dt_ps_socket *server = listen_here();
+    dt_ps_event event;
+    pthread_t thread;
+    double began = dt_seconds_now();
+    assert_int_equal(pthread_create(&thread, NULL, wake_soon, server), 0);
+    expect_ok(dt_ps_receive(server, PATIENCE_SECONDS, &event));
+    assert_true(event.kind == DT_PS_NOTHING && dt_seconds_now() - began < PATIENCE_SECONDS / 2);
+    pthread_join(thread, NULL);
+    dt_ps_socket_wake(server); /* before the wait */
+    expect_ok(dt_ps_receive(server, PATIENCE_SECONDS, &event));
+    assert_true(dt_seconds_now() - began < PATIENCE_SECONDS / 2);
     dt_ps_socket_close(server, 0);
 }
 
@@ -459,6 +482,14 @@ static void bytes_that_are_no_zeromq_do_no_harm(void **state) {
     dt_ps_socket_close(server, 0);
 }
 
+static void who_has_found_no_server_ends_at_once(void **state) {
+    (void)state;
+    dt_ps_socket *worker = connect_as(introduction(DT_PS_WORKER, "two"), "127.0.0.1:1");
+    double began = dt_seconds_now();
+    dt_ps_socket_close(worker, 2 * PATIENCE_SECONDS); /* its hello waits for nobody */
+    assert_true(dt_seconds_now() - began < PATIENCE_SECONDS);
+}
+
 static void strangers_cannot_fill_a_log(void **state) {
     (void)state;
     dt_ps_socket *server = listen_here();
@@ -515,6 +546,7 @@ static void a_machine_without_zeromq_is_told_what_to_install(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_join_and_know_each_other),
+        cmocka_unit_test(a_wait_is_ended_by_another_thread),
         cmocka_unit_test(payloads_arrive_whole_in_order_and_are_released),
         cmocka_unit_test(a_payload_beyond_the_bound_ends_the_connection),
         cmocka_unit_test(who_reads_nothing_is_gone),
@@ -527,6 +559,7 @@ int main(void) {
         cmocka_unit_test(a_message_is_taken_once),
         cmocka_unit_test(what_a_stranger_says_without_a_hello_is_refused),
         cmocka_unit_test(bytes_that_are_no_zeromq_do_no_harm),
+        cmocka_unit_test(who_has_found_no_server_ends_at_once),
         cmocka_unit_test(strangers_cannot_fill_a_log),
         cmocka_unit_test(addresses_are_checked),
         cmocka_unit_test(a_machine_without_zeromq_is_told_what_to_install),

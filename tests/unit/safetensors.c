@@ -47,6 +47,42 @@ static void what_is_written_is_read(void **state) {
     dt_safetensors_free(file);
 }
 
+enum {
+    LARGE = DT_SAFETENSORS_PIECE_BYTES + 24
+};
+
+static unsigned char byte_at(int64_t i) { return (unsigned char)(i * 7 + i / 251); }
+
+static dt_status *give_large(void *context, int tensor, int64_t first, size_t n_bytes, void *piece) {
+    if (tensor != 1) return dt_error(DT_INTERNAL, "this one is in memory");
+    if (*(int *)context == 0) return dt_error(DT_OUT_OF_RANGE, "there is no more");
+    --*(int *)context;
+    for (size_t i = 0; i < n_bytes; i++) ((unsigned char *)piece)[i] = byte_at(first + (int64_t)i);
+    return NULL;
+}
+
+static void what_is_not_in_memory_is_written_and_read_in_pieces(void **state) {
+    (void)state;
+    static const int64_t dims[1] = {LARGE / 4};
+    const dt_safetensor of[] = {tensors[0], {.name = "Net/table", .dtype = DT_F32, .n_dims = 1, .dims = dims, .n_bytes = LARGE}, tensors[2]};
+    int n_pieces = 2;
+    dt_safetensors_source source = {.read = give_large, .context = &n_pieces};
+    unsigned char sum[DT_SHA256_BYTES], part[20];
+    dt_safetensors *file;
+    assert_ok(dt_safetensors_write_from(scratch_path("pieces"), 3, of, &source, NULL, sum));
+    assert_int_equal(n_pieces, 0);
+    assert_ok(dt_safetensors_read(scratch_path("pieces"), &file));
+    assert_memory_equal(file->sha256, sum, sizeof sum);
+    const dt_safetensor *table = dt_safetensors_find(file, "Net/table");
+    assert_ok(dt_safetensors_load_part(file, table, LARGE - 40, sizeof part, part));
+    for (int i = 0; i < (int)sizeof part; i++) assert_int_equal(part[i], byte_at(LARGE - 40 + i));
+    assert_ok(dt_safetensors_load_part(file, dt_safetensors_find(file, "Net/flags"), 1, 2, part));
+    assert_memory_equal(part, flags + 1, 2);
+    dt_safetensors_free(file);
+    n_pieces = 1;
+    assert_fails(dt_safetensors_write_from(scratch_path("pieces"), 3, of, &source, NULL, sum), DT_OUT_OF_RANGE, "there is no more");
+}
+
 /* Read, and then: cut, written into, removed. */
 static void a_file_that_changes_while_it_is_read_is_an_error(void **state) {
     (void)state;
@@ -158,8 +194,11 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read), cmocka_unit_test(a_file_that_changes_while_it_is_read_is_an_error),
-        cmocka_unit_test(foreign_headers),         cmocka_unit_test(every_cut_is_noticed),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(what_is_not_in_memory_is_written_and_read_in_pieces),
+        cmocka_unit_test(a_file_that_changes_while_it_is_read_is_an_error),
+        cmocka_unit_test(foreign_headers),
+        cmocka_unit_test(every_cut_is_noticed),
         cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

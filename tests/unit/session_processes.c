@@ -123,7 +123,7 @@ static void run_roles(process *processes, dt_process_roles roles, const char *de
 }
 
 static void run_processes(process *processes, const char *devices, double deadline, void (*body)(process *, dt_session *)) {
-    run_roles(processes, (dt_process_roles){N_PROCESSES, 0}, devices, deadline, body);
+    run_roles(processes, (dt_process_roles){.n_processes = N_PROCESSES}, devices, deadline, body);
 }
 
 static void train_process(process *self, dt_session *session) { train(session, &self->left); }
@@ -170,7 +170,7 @@ static void servers_and_workers_train_what_one_trains(void **state) {
     train_alone(&one);
     for (int n_servers = 1; n_servers <= 2; n_servers++)
         for (int n_workers = 1; n_workers <= REPLICAS; n_workers *= 2) {
-            dt_process_roles roles = {n_servers + n_workers, n_servers};
+            dt_process_roles roles = {.n_processes = n_servers + n_workers, .n_servers = n_servers};
             run_roles(processes, roles, n_workers == 1 ? "cpu:1x2" : "cpu:1x1", 60, train_process);
             for (int p = 0; p < roles.n_processes; p++) {
                 const outcome *left = &processes[p].left;

@@ -46,11 +46,11 @@ static int64_t n_rows(const dt_local_hub *hub, int p) { return rows_of(hub, p).e
 /* ---- making ---- */
 
 static dt_schedule_options schedule_options(const dt_local_hub *hub, dt_schedule_goal goal, int64_t n_bytes, const int64_t *parts) {
-    const dt_processes *processes = hub->options.processes;
+    dt_process_roles roles = dt_processes_roles(hub->options.processes);
     return (dt_schedule_options){.goal = goal,
-                                 .process = dt_processes_number(processes),
-                                 .n_processes = dt_processes_count(processes),
-                                 .n_servers = dt_processes_roles(processes).n_servers,
+                                 .process = roles.process,
+                                 .n_processes = roles.n_processes,
+                                 .n_servers = roles.n_servers,
                                  .n_microbatches = hub->options.n_all_microbatches,
                                  .n_bytes = n_bytes,
                                  .parts = parts};
@@ -86,7 +86,7 @@ static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_are
     const dt_collective_part *part = dt_local_part(hub, 0, i);
     bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
     dt_dtype dtype = gathers ? part->dtype : dt_dtype_of_sums(part->dtype);
-    int n_processes = dt_processes_count(hub->options.processes);
+    int n_processes = dt_processes_roles(hub->options.processes).n_processes;
     int64_t bytes = (int64_t)dt_dtype_bytes(dtype), n_bytes = (int64_t)part->n * bytes, most = 0;
     char *place = only_place(hub, i, arena);
     const dt_exchange *first = NULL;
@@ -147,7 +147,7 @@ static void add_rows(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_arena
     const dt_collective_part *part = dt_local_part(hub, 0, i);
     bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
     dt_dtype dtype = gathers ? part->dtype : dt_dtype_of_sums(part->dtype);
-    int n_processes = dt_processes_count(hub->options.processes);
+    int n_processes = dt_processes_roles(hub->options.processes).n_processes;
     int64_t row_bytes = (int64_t)(part->n * dt_dtype_bytes(dtype)), *starts = DT_NEW_ARRAY(arena, int64_t, n_processes + 1);
     for (int p = 0; p < n_processes; p++) starts[p + 1] = starts[p] + dt_schedule_whole_units(n_rows(hub, p) * row_bytes);
     dt_exchange_region *region = DT_NEW(arena, dt_exchange_region);
@@ -178,7 +178,7 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
             (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(dt_dtype_of_sums(part->dtype))), part->complete_after, kind_of(hub, part, i)};
         parts[n_sums++] = i;
     }
-    int64_t piece_bytes = hub->options.has_link ? DT_WHOLE_PIECES : dt_piece_bytes(dt_processes_count(hub->options.processes));
+    int64_t piece_bytes = hub->options.has_link ? DT_WHOLE_PIECES : dt_piece_bytes(dt_processes_roles(hub->options.processes).n_processes);
     const dt_bucket *buckets = dt_buckets_of(tensors, n_sums, piece_bytes, arena, &n_buckets);
     made->n_buckets = n_buckets > 0 ? n_buckets : 1;
     made->buckets = DT_NEW_ARRAY(arena, crossing_bucket, made->n_buckets);
@@ -316,7 +316,7 @@ static void share_sums(const dt_group *group, const dt_local_hub *hub, const cro
 static void gather_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
     int i = piece->part;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
-    int n_processes = dt_processes_count(hub->options.processes), here = dt_processes_number(hub->options.processes);
+    int n_processes = dt_processes_roles(hub->options.processes).n_processes, here = dt_processes_roles(hub->options.processes).process;
     int64_t bytes = (int64_t)dt_dtype_bytes(part->dtype);
     for (int m = 0; m < group->n_microbatches; m++) {
         int64_t row = dt_microbatches_first_row(&group->rows, group->first_microbatch + m) - first_row(hub, here);
@@ -350,7 +350,7 @@ static void gather_rows(const dt_group *group, const dt_local_hub *hub, const cr
 static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
     int i = piece->part;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
-    int n_processes = dt_processes_count(hub->options.processes), here = dt_processes_number(hub->options.processes);
+    int n_processes = dt_processes_roles(hub->options.processes).n_processes, here = dt_processes_roles(hub->options.processes).process;
     int64_t bytes = (int64_t)dt_dtype_bytes(dt_dtype_of_sums(part->dtype));
     for (int p = 0; p < n_processes; p++) {
         size_t first, end;
@@ -368,7 +368,7 @@ static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const c
 
 /* Each member adds up its part of all shares, and takes its part of the process's own, with the first piece. */
 static void scatter_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
-    int i = piece->part, here = dt_processes_number(hub->options.processes), n_targets;
+    int i = piece->part, here = dt_processes_roles(hub->options.processes).process, n_targets;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     int64_t bytes = (int64_t)dt_dtype_bytes(dt_dtype_of_sums(part->dtype));
     size_t first, end;
@@ -384,7 +384,7 @@ static void scatter_shares(const dt_group *group, const dt_local_hub *hub, const
 /* Each member puts its part of the process's own share, as it or another member has it, into the image, and takes its part of all shares out of it,
  * with the first piece. */
 static void gather_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
-    int i = piece->part, here = dt_processes_number(hub->options.processes), n_targets;
+    int i = piece->part, here = dt_processes_roles(hub->options.processes).process, n_targets;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     size_t bytes = dt_dtype_bytes(part->dtype), first, end;
     if (piece->lands) return;

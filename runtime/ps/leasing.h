@@ -1,0 +1,97 @@
+/* leasing: asynchronous training with parameter servers. Each worker computes one lease (leases.h) after the other at its own pace, and may come or
+ * go at any time; the servers apply what it gives in one order, which server 0 makes.
+ *
+ * Each lease is a step of S servers and one worker, as if there were no other: the worker's session exchanges with all servers as process S, and a
+ * server's session with whichever worker's lease it applies. A worker sends all that its lease gives without waiting, and says so to every server;
+ * when all of it is everywhere, server 0 may order it, and then no server waits for the worker any more. So a worker that is lost holds nobody up:
+ * what it has not sent is leased again. It gets the variables as they are after its lease: what servers share out of the update with the end of its
+ * step, the rest (lease_steps.h) from server 0.
+ *
+ *     worker   → server 0           ask, pull
+ *     worker   → any server         rows wanted
+ *     server   → worker             rows
+ *     server 0 → worker             grant; variable, …, pulled; applied
+ *     worker   → every server       data, pushed; which the others tell server 0
+ *     server 0 → the other servers  task
+ *     server   → worker             data: its share of the variables
+ *     server 0 → worker             variable, …, pulled: the rest of them
+ *
+ * Threads: the calls below are made by the thread that runs the training; what is heard and said, by the one that has the transport. */
+#ifndef DT_RUNTIME_PS_LEASING_H
+#define DT_RUNTIME_PS_LEASING_H
+
+#include "runtime/comm/processes.h"
+#include "runtime/execution/session.h"
+#include "runtime/ps/leases.h"
+#include "runtime/ps/team.h"
+
+/* ---- in servers, all of which make the same calls ---- */
+
+/* What workers are to know, before the first call of the next. */
+typedef struct dt_ps_run_terms {
+    int64_t seed, replicas, rows, epochs, steps; /* as session options have them; rows: of a lease, at most; steps: of an epoch */
+} dt_ps_run_terms;
+void dt_ps_leasing_agree(dt_ps_team *team, const dt_ps_run_terms *terms);
+
+/* Batches [first, end) of a step are to be applied: see dt_ps_leases_open. */
+dt_status *dt_ps_leasing_open(dt_ps_team *team, int step, bool trains, int64_t epoch, int64_t first, int64_t end, int64_t version);
+/* What is to be applied now. */
+typedef struct dt_ps_order {
+    int64_t batch;
+    int64_t rows; /* 0: the batch is empty, and no step is to be run */
+} dt_ps_order;
+
+/* Waits for it; meanwhile server 0 gives variables to workers that want them. Where `stop` says so, no more batches are leased, and those that are
+ * will be applied. *any false: the range is over. DT_ABORTED: a server was lost, or no
+ * worker has been there for as long as the deadline. */
+dt_status *dt_ps_leasing_next(dt_ps_team *team, dt_session *session, dt_processes *processes, const atomic_int *stop, dt_ps_order *order, bool *any);
+
+/* Server 0's book, while no other call is made; elsewhere NULL. */
+const dt_ps_leases *dt_ps_leasing_book(const dt_ps_team *team);
+dt_status *dt_ps_leasing_sync(dt_ps_team *team); /* its ledger is on the disk */
+
+/* ---- in workers ---- */
+
+/* Waits for them. */
+dt_status *dt_ps_leasing_find_terms(dt_ps_team *team, dt_processes *processes, dt_ps_run_terms *terms);
+
+dt_status *dt_ps_leasing_ask(dt_ps_team *team); /* for one lease more */
+/* One that was asked for. *any false: there is none yet; with `waits`: the run is over, or this worker is to stop. */
+dt_status *dt_ps_leasing_take(dt_ps_team *team, dt_processes *processes, const atomic_int *stop, bool waits, dt_ps_lease *lease, bool *any);
+/* Fetches all variables but slots. */
+dt_status *dt_ps_leasing_pull(dt_ps_team *team, dt_session *session, dt_processes *processes);
+
+/* Rows of tables, as the servers have them: a dt_row_source.fetch of a worker. */
+typedef struct dt_ps_rows_from {
+    dt_ps_team *team;
+    dt_processes *processes;
+} dt_ps_rows_from;
+dt_status *dt_ps_leasing_fetch_rows(void *rows_from, const dt_row_request *requests, int n);
+
+/* Around the step of a lease, of so many rows; around nothing, where it has none. The second call returns when the lease is ordered, and the session
+ * has the variables as they are after it. */
+void dt_ps_leasing_begin(dt_ps_team *team, const dt_ps_lease *lease, int64_t rows);
+dt_status *dt_ps_leasing_finish(dt_ps_team *team, dt_session *session, dt_processes *processes, const dt_ps_lease *lease, int64_t rows);
+
+/* ---- for team.c: all by the transport's thread ---- */
+
+dt_status *dt_ps_leasing_create(dt_ps_team *team);
+void dt_ps_leasing_destroy(dt_ps_team *team);
+void dt_ps_leasing_clear(dt_ps_team *team); /* a plan is over */
+
+struct dt_ps_member;
+dt_status *dt_ps_leasing_meet(dt_ps_team *team, struct dt_ps_member *worker);                       /* one that has offered to take part */
+dt_status *dt_ps_leasing_invite(dt_ps_team *team, const struct dt_ps_member *worker);               /* server 0: to the plan that has started */
+dt_status *dt_ps_leasing_admit(dt_ps_team *team, struct dt_ps_member *worker);                      /* server 0: it has taken the plan */
+dt_status *dt_ps_leasing_lose(dt_ps_team *team, struct dt_ps_member *worker);                       /* it is gone */
+dt_status *dt_ps_leasing_hear(dt_ps_team *team, struct dt_ps_member *from, dt_ps_message *message); /* of the messages above, but data */
+void dt_ps_leasing_over(dt_ps_team *team);                                                          /* the run is */
+dt_status *dt_ps_leasing_progress(dt_ps_team *team);                                                /* says what the other thread has to say */
+
+/* Of a server: whose messages are received for process S; the peer that messages to it go to, -1: nobody, under which number of the plan. Of a
+ * worker: it receives something. */
+int dt_ps_leasing_source(const dt_ps_team *team);
+int64_t dt_ps_leasing_way(const dt_ps_team *team, uint64_t *number);
+dt_status *dt_ps_leasing_push(dt_ps_team *team);
+
+#endif
