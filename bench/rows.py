@@ -1,30 +1,35 @@
-"""rows: what crosses processes, and what one of them has in memory, where tables are shared out by rows (`dtrun train --rows`): a table of 10 M rows of
-16 floats over two processes, 1,024 examples a step that name four rows each; with sgd, and with adam by --lazy-rows. Beside it one process with all of
-the table, and a table of 10,000 rows, of which both ways must leave the same bytes.
+"""rows: what crosses between processes, and what each has in memory, where tables are shared out by rows: a table of 10 M rows of 16 floats, 1,024 examples a
+step that name four rows each; with sgd and `--rows`, and with adam and `--lazy-rows`. By two processes that mpirun starts, and by two parameter servers with
+two workers; beside them one process with all of the table, and a table of 100,000 rows, of which all must leave the same bytes.
 
     python3 bench/rows.py [--steps N]
 
-Bytes are those of all messages of a step that carry parts of the table, its gradient or the names of rows, from --timeline.
+Bytes are those of all exchanges of a step, whoever sends them, from --timeline. Memory is each process's peak (VmHWM, looked at every 5 ms) in a training that
+writes a checkpoint and another that goes on from it. The exit status says whether the bars hold.
 """
 import argparse
+import collections
 import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
+import time
 
 import numpy
 
 import side_by_side as bench
 
-ROWS, SMALL, WIDTH = 10_000_000, 10_000, 16
+ROWS, SMALL, WIDTH = 10_000_000, 100_000, 16
 REPLICAS, BATCH, NAMED = 2, 512, 4
+MOST_PERCENT, MOST_MIB = 0.2, 300  # of the table's bytes a step; of a worker
 MPIRUN = [shutil.which("mpirun.openmpi") or "mpirun", "-n", 2, "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader"]
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-# Runs a command, and says its peak memory where the caller finds it.
-MEASURED = "import os,resource,subprocess,sys; code=subprocess.call(sys.argv[2:]); " \
-           "open(sys.argv[1]+str(os.getpid()),'w').write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)); sys.exit(code)"
+PROCESSES = MPIRUN, ()
+SERVERS = (), ("--local-servers", 2, "--workers", 2, "--staleness", 0)
+ALONE = (), ()
 
 
 def compiled(folder, name, *flags):
@@ -41,28 +46,71 @@ def make_data(folder, rows, steps):
     return folder
 
 
-def train(folder, program, data, steps, *flags, launcher=()):
-    """What it said, and the peak memory of each process, in MiB."""
-    out = pathlib.Path(tempfile.mkdtemp(dir=folder))
-    done = bench.run([*launcher, sys.executable, "-c", MEASURED, out / "peak", bench.ROOT / "build/dtrun", "train", program, "--data", data, "--replicas",
-                      REPLICAS, "--devices", "cpu:1x1", "--max-steps", steps, "--log-format", "json", *flags], AS_ROOT)
-    epoch = next(event for event in map(json.loads, done.output.splitlines()) if event["event"] == "epoch")
-    return epoch, [int(path.read_text()) / 1024 for path in sorted(out.glob("peak*"))]
+def look_at(pid, peaks):
+    """Notes the peak memory of a process and of all that it has started, in MiB, by what they do."""
+    try:
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            look_at(child, peaks)
+        words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        peak = next(line.split()[1] for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        return  # it has ended
+    if words[0].endswith("dtrun") and words[1] in ("train", "ps-server", "ps-worker"):
+        peaks[words[1]] = max(peaks[words[1]], int(peak) / 1024)
 
 
-def moved(path, steps):
-    """Bytes of a step, of both processes together: what one sends the other receives, and both are alike."""
-    spans = json.loads(path.read_text())
-    spans = spans["traceEvents"] if isinstance(spans, dict) else spans
-    return 2 * sum(span.get("args", {}).get("bytes", 0) for span in spans if "rows of tables" in json.dumps(span)) / steps
+def train(program, data, steps, layout, *flags):
+    """The peak memory of those who train, of servers, of workers."""
+    launcher, layout_flags = layout
+    command = [*launcher, bench.ROOT / "build/dtrun", "train", program, "--data", data, "--replicas", REPLICAS, "--devices", "cpu:1x1", "--max-steps", steps,
+               *layout_flags, *flags]
+    peaks = collections.defaultdict(float)
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=errors, env=dict(os.environ, **AS_ROOT))
+        while process.poll() is None:
+            look_at(process.pid, peaks)
+            time.sleep(0.005)
+        errors.seek(0)
+        if process.returncode != 0:
+            sys.exit(f"{command}: exit status {process.returncode}\n{errors.read()}")
+    return peaks
 
 
-def two_processes(folder, name, program, data, steps, *flags):
-    timeline = folder / f"{name}.json"
-    epoch, peaks = train(folder, program, data, steps, *flags, "--timeline", timeline, launcher=MPIRUN)
-    n, table = moved(timeline, steps), ROWS * WIDTH * 4
-    print(f"{name:28} {n / 1024:8.1f} KiB a step, {100 * n / table:.4f} % of the table's {table / 2**20:.0f} MiB; at most {max(peaks):.0f} MiB a process; "
-          f"{1000 * epoch['seconds_per_step']:.2f} ms a step", flush=True)
+def sent(timeline):
+    """Bytes of all exchanges, as their senders count them."""
+    events = json.loads(timeline.read_text())
+    events = events["traceEvents"] if isinstance(events, dict) else events
+    return sum(event["args"].get("bytes", 0) for event in events if event["ph"] == "b" and event.get("cat") == "exchange")
+
+
+def shared_out(folder, name, program, data, steps, layout, flag):
+    """Prints a line; whether the bars hold."""
+    train(program, data, steps, layout, flag, "--timeline", folder / "timeline.json", "--timeline-steps", 10 * steps)
+    n = sent(folder / "timeline.json") / steps
+    percent = 100 * n / (ROWS * WIDTH * 4)
+    checkpoints = folder / "checkpoints"
+    peaks = train(program, data, steps // 2, layout, flag, "--checkpoint-dir", checkpoints)
+    more = train(program, data, steps, layout, flag, "--checkpoint-dir", checkpoints, "--resume")
+    shutil.rmtree(checkpoints)
+    mib = {role: max(peaks[role], more[role]) for role in peaks}
+    roles = {"ps-worker": "a worker", "ps-server": "a server", "train": "a process"}
+    memory = ", ".join(f"{mib[role]:.0f} MiB {roles[role]}" for role in roles if role in mib and (role != "train" or "ps-server" not in mib))
+    print(f"{name:34} {n / 1024:6.1f} KiB a step, {percent:.4f} % of the table's {ROWS * WIDTH * 4 / 2**20:.0f} MiB; at most {memory}", flush=True)
+    return percent <= MOST_PERCENT and mib.get("ps-worker", 0) < MOST_MIB
+
+
+def same_bytes(folder, steps):
+    """Whether all layouts leave the same of a small table."""
+    program, data = compiled(folder, "small", f"-Drows={SMALL}"), make_data(folder / "small", SMALL, steps)
+    files = []
+    for layout, flags in ((ALONE, ()), (PROCESSES, ("--rows",)), (SERVERS, ("--rows",))):
+        checkpoints = folder / f"small-{len(files)}"
+        train(program, data, steps, layout, *flags, "--checkpoint-dir", checkpoints)
+        files.append((checkpoints / f"step-{steps}" / "model.safetensors").read_bytes())
+    same = files.count(files[0]) == len(files)
+    print(f"a table of {SMALL:,} rows, sgd: {'the same bytes' if same else 'OTHER BYTES'} by rows, on two processes and on two servers with two workers, "
+          "as with all of it in one")
+    return same
 
 
 def main():
@@ -72,18 +120,14 @@ def main():
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as name:
         folder = pathlib.Path(name)
         data = make_data(folder / "data", ROWS, steps)
-        sgd = compiled(folder, "sgd")
-        epoch, peaks = train(folder, sgd, data, min(steps, 5))
-        print(f"{'one process, all of it':28} {'':84} {peaks[0]:.0f} MiB; {1000 * epoch['seconds_per_step']:.2f} ms a step", flush=True)
-        two_processes(folder, "two processes, sgd", sgd, data, steps, "--rows")
-        two_processes(folder, "two processes, adam, lazily", compiled(folder, "adam", "-Dadaptive=true"), data, steps, "--lazy-rows")
-        small = compiled(folder, "small", f"-Drows={SMALL * 10}")
-        data = make_data(folder / "small", SMALL * 10, steps)
-        for way, launcher, flags in (("whole", (), ()), ("rows", MPIRUN, ("--rows",))):
-            train(folder, small, data, steps, *flags, "--checkpoint-dir", folder / way, launcher=launcher)
-        files = [(folder / way / f"step-{steps}" / "model.safetensors").read_bytes() for way in ("whole", "rows")]
-        print(f"a table of {SMALL * 10:,} rows, sgd: {'the same bytes' if files[0] == files[1] else 'OTHER BYTES'} by rows on two processes as with all of it on one")
-        sys.exit(files[0] != files[1])
+        sgd, adam = compiled(folder, "sgd"), compiled(folder, "adam", "-Dadaptive=true")
+        print(f"{'one process, all of it':34} {'':61} {train(sgd, data, min(steps, 5), ALONE)['train']:.0f} MiB", flush=True)
+        hold = [shared_out(folder, f"{who}, {how}", program, data, steps, layout, flag)
+                for who, layout in (("two processes", PROCESSES), ("two servers, two workers", SERVERS))
+                for how, program, flag in (("sgd", sgd, "--rows"), ("adam", adam, "--lazy-rows"))]
+        hold.append(same_bytes(folder, steps))
+    print(f"at most {MOST_PERCENT} % a step, a worker under {MOST_MIB} MiB, the same bytes: {'yes' if all(hold) else 'NO'}")
+    sys.exit(not all(hold))
 
 
 if __name__ == "__main__":

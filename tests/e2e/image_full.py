@@ -1,5 +1,5 @@
-"""scripts/image.sh: a root file system in which one process trains, and two end with its bytes; the Dockerfile installs and copies the same, and its
-commands run on a bare Debian."""
+"""scripts/image.sh: a root file system in which one process trains; two, and workers of a parameter server, end with its bytes. The Dockerfile installs
+and copies the same, and its commands run on a bare Debian."""
 import os
 import pathlib
 import re
@@ -47,10 +47,10 @@ def the_image_trains():
             sys.exit(77)
         check(done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}")
         print(done.stdout)
-        with_mpi, without = map(int, re.search(r": (\d+) MB compressed, (\d+) MB without MPI$", done.stdout.strip()).groups())
+        with_mpi, without = map(int, re.search(r": (\d+) MB compressed, (\d+) MB without MPI and ZeroMQ$", done.stdout.strip()).groups())
         [archive] = pathlib.Path(folder).glob("*.tar.gz")
         check(archive.stat().st_size // 1000000 == with_mpi > without > 10, done.stdout)
-        check(done.stdout.count("done: 20 steps") == 2, done.stdout)
+        check(done.stdout.count("done: 20 steps") == 3, done.stdout)
         names = subprocess.run(["tar", "-tzf", archive], capture_output=True, text=True, check=True).stdout.split()
         check("./usr/local/bin/dtrun" in names and "./usr/local/lib/libdt_mpi_openmpi.so" in names, "dtrun or its plugin is not in the image")
         check(not [name for name in names if re.match(r"\./(mnt/.|complete|etc/ssh/ssh_host)", name)], "there is in the image what does not belong there")

@@ -5,6 +5,8 @@ import re
 import resource
 import sys
 
+import numpy as np
+
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 from training import *  # noqa: E402,F403
 
@@ -44,6 +46,20 @@ check(numbers is not None and float(numbers[2]) < 100, error)
 check(float(numbers[1]) > float(numbers[2]) and newest(FOLDER / "ck") is None, error)
 enough = int(100 - float(numbers[2]) + float(numbers[1])) + 128  # what it has taken by then, the plan, and what threads and checkpoints take
 check(limited(enough, "dtrun", "train", wide, *FLAGS).returncode == 0, f"{enough} MiB are not enough for a plan of {numbers[1]}")
+
+# ---- rows of tables ----
+RATINGS = """
+use nn, optimizers
+model Bag(item: i32[B]) -> f32[B, 32] {
+    param table: f32[2000000, 32] = constant(0.5)
+    return table[item]
+}
+data batches = npy("item.npy") | batch(4)
+step train(item: i32[B]) from batches { minimize(square(sum(Bag(item), axis: 1)), sgd(0.1)) }
+"""
+np.save(FOLDER / "item.npy", np.arange(8, dtype=np.int32))
+tables = limited(100, "dtrun", "train", compile_program(RATINGS, "tables"), "--data", FOLDER, "--max-steps", 1, "--devices", "cpu:1x1", "--rows")
+check("; 244.1 MiB for the rows of tables that this process has)" in one_error(tables, 100, "the plan needs "), tables)
 
 # ---- compiling: LLVM ends the process, which says so ----
 ends = set()

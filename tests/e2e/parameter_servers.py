@@ -15,7 +15,8 @@ for case, replicas, teams in ((layouts.net(), 6, [(1, 1), (2, 2), (1, 4)]), (lay
         servers.agrees(case, wanted, replicas, n_servers, n_workers)
 
 # What neither servers nor workers take is refused, and not lost.
-servers.train(layouts.net(), 6, 1, 1, servers.new_folder(), "--rows", expect=2)
+refused = Run("train", layouts.net().artifact, "--local-servers", 1, "--placement", "central", expect=2).error
+check("--placement does not go with --local-servers" in refused, refused)
 
 # In mid-epoch, with other servers and workers each time, and at the end without any.
 case = layouts.net()

@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 from training import *  # noqa: E402,F403
 
 FLAGS = ["--data", write_data(n=320, n_test=32), "--replicas", 2, "--devices", "cpu:1x1", "--seed", 3, "--max-steps", 6]
+SERVES = [*FLAGS, "--staleness", 0]
 WORKS = ["--data", FOLDER / "data", "--devices", "cpu:1x1"]
 ours = compile_program(PROGRAM.replace("take(1000) | shuffle(1000)", "shuffle(320)"), "net")
 other = compile_program(PROGRAM.replace("take(1000) | shuffle(1000)", "shuffle(320)").replace("0.2", "0.3"), "other")
@@ -36,10 +37,10 @@ def end(process, seconds=120):
 
 
 # Without keys no address beyond this machine.
-refused("192.0.2.1:7000 is beyond this machine", "dtrun", "ps-server", ours, *FLAGS, "--listen", "192.0.2.1:7000")
+refused("192.0.2.1:7000 is beyond this machine", "dtrun", "ps-server", ours, *SERVES, "--listen", "192.0.2.1:7000")
 refused("192.0.2.1:7000 is beyond this machine", "dtrun", "ps-worker", ours, *WORKS, "--servers", "192.0.2.1:7000")
 
-server = start("dtrun", "ps-server", ours, *FLAGS, "--checkpoint-dir", ck, "--listen", "127.0.0.1:*", "--keys", FOLDER / "keys", "--deadline", 60)
+server = start("dtrun", "ps-server", ours, *SERVES, "--checkpoint-dir", ck, "--listen", "127.0.0.1:*", "--keys", FOLDER / "keys", "--deadline", 60)
 said = server.stderr.readline()
 address = said.rsplit(" ", 1)[-1].strip()
 check(said.startswith("dtrun: note: server 0 of 1 listens on 127.0.0.1:"), said)
@@ -68,9 +69,9 @@ for words in "somebody who has connected: ", "somebody at 127.0.0.1 with the pub
 check(bits(ck) == bits(wanted), "the training has other bits")
 
 # Servers of one run are started alike.
-first = start("dtrun", "ps-server", ours, *FLAGS, "--listen", "127.0.0.1:*", "--part", "0/2", "--servers", "127.0.0.1:1,127.0.0.1:2")
+first = start("dtrun", "ps-server", ours, *SERVES, "--listen", "127.0.0.1:*", "--part", "0/2", "--servers", "127.0.0.1:1,127.0.0.1:2")
 address = first.stderr.readline().rsplit(" ", 1)[-1].strip()
-refused("its settings are", "dtrun", "ps-server", ours, *FLAGS, "--seed", 4, "--listen", "127.0.0.1:*", "--part", "1/2", "--servers", f"{address},127.0.0.1:2")
+refused("its settings are", "dtrun", "ps-server", ours, *SERVES, "--seed", 4, "--listen", "127.0.0.1:*", "--part", "1/2", "--servers", f"{address},127.0.0.1:2")
 first.kill()
 check("its settings are" in first.communicate()[1], "server 0 does not say whom it has refused")
 finish()

@@ -9,17 +9,13 @@ import numpy as np
 from safetensors.numpy import load_file
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+from ratings import write_ratings  # noqa: E402
+from timeline import Timeline  # noqa: E402
 from training import *  # noqa: E402,F403
 
 SOURCE = pathlib.Path(os.environ["DT_SOURCE"], "tests/programs/recommend.dt").read_text()
 DATA = FOLDER / "data"
-DATA.mkdir()
-numbers = np.random.default_rng(3)
-items = numbers.integers(0, 2000, (90, 3))
-items[:, 2] = np.where(numbers.random(90) < 0.4, items[:, 0], items[:, 2])  # a row twice in an example
-np.save(DATA / "user.npy", numbers.integers(0, 7, 90).astype(np.int32))  # and in many of a batch
-np.save(DATA / "items.npy", items)
-np.save(DATA / "rating.npy", numbers.normal(size=90).astype(np.float32))
+write_ratings(DATA)
 
 
 def weights(program, *flags, epochs=3, folder=None):
@@ -36,6 +32,12 @@ for program, replicas, devices in ((sgd, 1, ("cpu:1x1",)), (sgd, 5, ("cpu:1", "c
         rows = weights(program, "--replicas", replicas, "--devices", *device.split(), "--rows")
         check(rows == whole, f"{program}: other bits by rows, V = {replicas} on {device}")
 check(weights(sgd, "--replicas", 5, "--seed", 1)[0] != weights(sgd, "--replicas", 5)[0], "the comparison sees no difference")
+
+path = FOLDER / "trace.json"
+run = Run("train", sgd, "--data", DATA, "--max-steps", 9, "--rows", "--timeline", path, "--timeline-steps", 4)
+check("the last 4 of 9 steps" in run.error, run.error)
+trace = Timeline(path)
+check([span["args"]["function"] for span in trace.spans if span["cat"] == "step"] == ["train"] * 4, trace.spans)
 
 folder = FOLDER / "resumed"
 weights(sgd, "--rows", epochs=1, folder=folder)
@@ -86,6 +88,13 @@ np.save(DATA / "item.npy", np.where(item == 99, 100, item))
 for flags in ((), ("--lazy-rows",)):
     message = Run("train", compile_program(LAZY, "lazy"), "--data", DATA, *flags, expect=1).error
     check("lazy.dt:6:12: train step 1, row 3: index 100 is not within 0 to 99" in message and "example 3 of epoch 0" in message, message)
+
+# ---- one in what says which rows ----
+LOOKED_UP = LAZY.replace("return table[item]", "return table[iota([100], dtype: i32)[item]]")
+looked_up = compile_program(LOOKED_UP.replace("adam", "sgd"), "looked_up")
+for flags in ((), ("--rows",)):
+    message = Run("train", looked_up, "--data", DATA, *flags, expect=1).error
+    check("looked_up.dt:6:18: train step 1, row 3: index 100 is not within 0 to 99" in message, message)
 
 # ---- an artifact whose forms do not belong together: of two tables of a step, the indices of one are those of no step ----
 with zipfile.ZipFile(sgd) as archive:

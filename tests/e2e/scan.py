@@ -239,28 +239,83 @@ def plan_of_train(example, *options):
 
 
 def plan_says_what_is_kept():
-    """Forwards both states are carried; of each iteration the gradients need four gates, the tangent of the memory, and both states before it."""
+    """Forwards both states are carried; of each iteration the gradients need four gates, the tangent of the memory, and both states before it, which are
+    kept with the state after the last one."""
     train = plan_of_train("lstm.dt")
-    bytes_of_a_state = 16 * 28 * 128 * 4  # a microbatch's
-    checks.that(f"loop 0: 28 times 2 kernels, carries 2, stacks 7 in {7 * bytes_of_a_state:,} bytes\n" in train, train)
+    bytes_of_a_state = 16 * 128 * 4  # a microbatch's
+    checks.that(f"loop 0: 28 times 2 kernels, carries 2, stacks 7 in {(7 * 28 + 2) * bytes_of_a_state:,} bytes\n" in train, train)
 
 
 def plan_says_what_is_computed_again():
-    """1 - z of the gate z, in each of two layers. The state before, two gates, the candidate, what the product makes of it, and the state after are kept."""
-    bytes_of_a_state = 16 * 28 * 64 * 4  # a microbatch's
-    for options, stacks, again in (([], 6, 2), (["-O", "no-rematerialize"], 7, 0)):
+    """1 - z of the gate z, in each of two layers. The states before and after, which are one stack, two gates, the candidate, and what the product makes
+    of it are kept, by the layer that goes backwards too."""
+    bytes_of_a_state = 16 * 64 * 4  # a microbatch's
+    for options, stacks, again in (([], 5, 2), (["-O", "no-rematerialize"], 6, 0)):
         train = plan_of_train("gru.dt", *options)
-        checks.that(train.count(f"carries 1, stacks {stacks} in {stacks * bytes_of_a_state:,} bytes\n") == 2 and train.count(", computes 1 again\n") == again, train)
+        kept = f"carries 1, stacks {stacks} in {(stacks * 28 + 1) * bytes_of_a_state:,} bytes\n"
+        checks.that(train.count(kept) == 2 and train.count(", computes 1 again\n") == again, train)
+
+
+def loops_of_train(plan):
+    return [line.strip() for line in plan.split("\n") if line.startswith(" loop ")][:2]
+
+
+def less_precision_is_no_other_loop():
+    """Weights in sixteen bits are made once, not stacked; so both loops stay loops, with as many kernels, carries and stacks, of half the size."""
+    of = lambda line: line.split(" in ")[0]
+    whole = [of(line) for line in loops_of_train(plan_of_train("lstm.dt"))]
+    for precision in ("mixed_bf16", "mixed_f16"):
+        found = [of(line) for line in loops_of_train(plan_of_train("lstm.dt", "--precision", precision))]
+        checks.that(found == whole and len(found) == 2, f"{precision}: {found}, f32: {whole}")
 
 
 # What plans have of a loop grows with no trip count.
 def compile_time():
     for length in (28, 100):
         source = of_length(length, SCAN)
-        before = os.times()
-        compile(source, batch=5)
-        seconds = os.times().children_user - before.children_user
-        checks.that(seconds < 2, f"{length} iterations take {seconds} s of a core to compile")
+        for precision in ("f32", "mixed_f16"):
+            before = os.times()
+            compile(source, batch=5, precision=precision)
+            seconds = os.times().children_user - before.children_user
+            checks.that(seconds < 2, f"{length} iterations of {precision} take {seconds} s of a core to compile")
+
+
+# Weights that the body makes of weights, each value twice of the one before.
+GROWN = """
+use nn, optimizers
+fn grown(w) {
+    for i in 0..30 { w = tanh(w) * (1 - w) }
+    return w
+}
+layer cell(s, row) {
+    param w: f32[4, 4] = glorot_uniform()
+    y = tanh(s @ grown(w) + row)
+    return y, y
+}
+model M(x: f32[B, 5, 4]) {
+    last, all = scan(fn(s, row) => cell(s, row), zeros([B, 4]), x)
+    return last
+}
+step train(x: f32[B, 5, 4]) {
+    y = M(x)
+    minimize(mean(y * y, axis: 1), sgd(learning_rate: 0.1))
+    return y: y
+}
+"""
+
+
+def weights_of_weights():
+    """They are not stacked, and what is the same in all iterations is found out in no more time than there are values."""
+    source = write(GROWN)
+    x = np.random.RandomState(6).standard_normal((4, 5, 4)).astype(np.float32)
+    before = os.times()
+    artifact = compile(source, batch=4)
+    checks.that(os.times().children_user - before.children_user < 2, "weights made of weights take more than 2 s to compile")
+    wanted, found = interpret(source, "train", {"input/x": x}, rows=4), execute(artifact, "train", {"input/x": x}, rows=4)
+    for key, value in wanted.items():
+        checks.near(f"weights of weights, {key}", found[key], value, relative=1e-5, absolute=1e-6)
+    plan = subprocess.run(["dtc", "compile", "--emit=plan", source], capture_output=True, text=True).stdout
+    checks.that("loop 0: 5 times 1 kernel, carries 1, stacks 1 in " in plan, plan)
 
 
 def refused(text, sentence):
@@ -285,7 +340,9 @@ long()
 nested()
 plan_says_what_is_kept()
 plan_says_what_is_computed_again()
+less_precision_is_no_other_loop()
 compile_time()
+weights_of_weights()
 shapes()
 refusals()
 checks.finish()

@@ -15,7 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 from launched import Launch
-from training import FOLDER, PROGRAM, check, compile_program, finish, newest, write_data, Run
+from training import FOLDER, PROGRAM, check, compile_program, finish, left_by, write_data, Run
 
 N_PROCESSES = 4
 DEADLINE = 3
@@ -25,11 +25,6 @@ AT_ONCE = 5  # runs: they wait most of their time
 ARTIFACT = compile_program(PROGRAM.replace("batch(32)", "batch(16)"), "net")
 DATA = write_data(FOLDER / "data", n=1000, n_test=60)
 FLAGS = ["--data", DATA, "--replicas", N_PROCESSES, "--seed", 3, "--epochs", 30, "--checkpoint-every", 50, "--log-every", 0]
-
-
-def left_by(folder):
-    path = newest(folder)
-    return path and (path.name, *((path / name).read_bytes() for name in ("model.safetensors", "optimizer.safetensors")))
 
 
 def disturb(number, numbers, wanted):

@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import machines
-from training import FOLDER, PROGRAM, Run, check, compile_program, finish, newest, write_data
+from training import FOLDER, PROGRAM, Run, check, compile_program, finish, left_by, newest, write_data
 
 ALL = range(len(machines.NAMES))
 DEADLINE = 3
@@ -27,11 +27,6 @@ FLAGS = ["--data", DATA, "--replicas", len(ALL), "--devices", "cpu:1x1", "--epoc
 
 def new_folder():
     return pathlib.Path(tempfile.mkdtemp(dir=FOLDER)) / "ck"
-
-
-def left_by(folder):
-    path = newest(folder)
-    return path and (path.name, *((path / name).read_bytes() for name in ("model.safetensors", "optimizer.safetensors")))
 
 
 def train_on(some, folder, *flags):

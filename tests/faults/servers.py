@@ -1,7 +1,10 @@
-"""servers: parameter servers and workers meet faults at random moments: killed, stopped, cut off, silent wires, a full disk. Each run ends, in time: with the
+"""servers: parameter servers and workers meet faults at random moments: killed, stopped, asked to leave, cut off, silent wires, a full disk. Each run ends, in time: with the
 bits of a run that nothing disturbed, or with an error that says what happened, after which it goes on to these bits.
 
-    servers.py N [SEED]      N runs, a fault in each
+    servers.py N [SEED [rows | asynchronous]]      N runs, a fault in each
+
+With `rows` servers have rows of tables, and workers take those that they need. With `asynchronous` workers wait for nobody: in place of the bits each batch of
+each epoch stands in the ledger once, and the model is about as good as the undisturbed one.
 
 Each process is a command of its own, started again when it was killed, as one would on several machines; workers reach the servers through wires of this
 script, which can be cut.
@@ -19,6 +22,8 @@ import tempfile
 import threading
 import time
 
+import numpy as np
+
 IN_NAMESPACE = ["unshare", "--mount", *([] if os.getuid() == 0 else ["--map-root-user"])]
 if "DT_OWN_MOUNTS" not in os.environ:  # whatever is mounted is gone with this process
     if subprocess.run([*IN_NAMESPACE, "true"], capture_output=True).returncode != 0:
@@ -27,7 +32,8 @@ if "DT_OWN_MOUNTS" not in os.environ:  # whatever is mounted is gone with this p
     os.execvpe("unshare", [*IN_NAMESPACE, sys.executable, *sys.argv], {**os.environ, "DT_OWN_MOUNTS": "1"})
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
-from training import FOLDER, PROGRAM, Run, check, compile_program, finish, newest, write_data  # noqa: E402
+import ledger  # noqa: E402
+from training import FOLDER, PROGRAM, Run, check, compile_program, finish, left_by, newest, write_data  # noqa: E402
 
 N_SERVERS, N_WORKERS, REPLICAS = 2, 2, 4
 DEADLINE = 30
@@ -35,14 +41,28 @@ LIMIT = 240  # seconds of a run, on a busy machine
 AT_ONCE = 2  # runs
 DISK_BYTES = 16 << 20
 
-ARTIFACT = compile_program(PROGRAM.replace("batch(32)", "batch(16)"), "net")
-DATA = write_data(FOLDER / "data", n=1000, n_test=60)
-FLAGS = ["--data", DATA, "--replicas", REPLICAS, "--devices", "cpu:1x1", "--seed", 3, "--epochs", 3]
+BY_ROWS, IS_ASYNCHRONOUS = (sys.argv[3:] == [mode] for mode in ("rows", "asynchronous"))
 
 
-def left_by(folder):
-    path = newest(folder)
-    return path and (path.name, *((path / name).read_bytes() for name in ("model.safetensors", "optimizer.safetensors")))
+def write_ratings(folder):
+    folder.mkdir()
+    random = np.random.default_rng(3)
+    for name, values in (("user", random.integers(0, 500, 1000)), ("items", random.integers(0, 2000, (1000, 3))), ("rating", random.normal(size=1000))):
+        np.save(folder / f"{name}.npy", values.astype({"user": np.int32, "items": np.int64, "rating": np.float32}[name]))
+    return folder
+
+
+if BY_ROWS:
+    ARTIFACT = compile_program((pathlib.Path(os.environ["DT_SOURCE"]) / "tests/programs/recommend.dt").read_text(), "recommend")
+    DATA = write_ratings(FOLDER / "data")
+else:
+    ARTIFACT = compile_program(PROGRAM.replace("batch(32)", "batch(16)"), "net")
+    DATA = write_data(FOLDER / "data", n=1000, n_test=60)
+EPOCHS, BATCHES = 3, -(-1000 // 16)
+WORTH = 0.2  # of accuracy, that lag may cost, and chance
+FLAGS = ["--data", DATA, "--replicas", 1 if IS_ASYNCHRONOUS else REPLICAS, "--devices", "cpu:1x1", "--seed", 3, "--epochs", EPOCHS]
+MODE = [] if IS_ASYNCHRONOUS else ["--staleness", 0, *(["--rows"] if BY_ROWS else [])]
+LATEST_STEP = 150 if IS_ASYNCHRONOUS else 36  # at which something happens
 
 
 class Wire:
@@ -120,7 +140,7 @@ class Member:
 
     def __init__(self, name, command, log, again=()):
         self.name, self.command, self.again, self.log = name, [str(word) for word in command], list(again), log
-        self.code, self.lock, self.is_over = None, threading.Lock(), False
+        self.code, self.lock, self.is_over, self.is_asked = None, threading.Lock(), False, False
         self.start(self.command)
 
     def start(self, command):
@@ -134,7 +154,7 @@ class Member:
             if code == -signal.SIGKILL and not self.is_over:
                 self.start(self.command + self.again)
             elif code is not None:
-                self.code = code
+                self.code = 0 if self.is_asked and code == 128 + signal.SIGTERM else code
         return self.code is not None
 
     def send(self, number):
@@ -159,8 +179,8 @@ class Team:
         log = lambda name: folder.parent / f"{name}.log"  # noqa: E731
         self.members = [
             Member(f"server {s}", ["dtrun", "ps-server", ARTIFACT, "--listen", f"127.0.0.1:{ports[s]}", "--servers", addresses, "--part", f"{s}/{N_SERVERS}",
-                                   "--workers", N_WORKERS, "--deadline", DEADLINE, "--log-every", 1, "--checkpoint-dir", folder, "--checkpoint-every", 20, *FLAGS,
-                                   *flags], log(f"server{s}"), ["--resume"]) for s in range(N_SERVERS)]
+                                   "--workers", N_WORKERS, "--deadline", DEADLINE, "--log-every", 1, "--checkpoint-dir", folder, "--checkpoint-every", 20,
+                                   *FLAGS, *MODE, *flags], log(f"server{s}"), ["--resume"]) for s in range(N_SERVERS)]
         self.members += [
             Member(f"worker {w}", ["dtrun", "ps-worker", ARTIFACT, "--servers", ",".join(wire.address for wire in self.wires[w]), "--data", DATA,
                                    "--devices", "cpu:1x1", "--deadline", DEADLINE], log(f"worker{w}")) for w in range(N_WORKERS)]
@@ -211,6 +231,13 @@ def stop(team, numbers):
     return f"{victim.name} is stopped for {seconds:.1f} s"
 
 
+def ask(team, numbers):
+    victim = numbers.choice(team.members[N_SERVERS:])
+    victim.is_asked = True
+    victim.send(signal.SIGTERM)
+    return f"{victim.name} is asked to leave"
+
+
 def cut(team, numbers):
     worker, seconds = numbers.randrange(N_WORKERS), numbers.uniform(0, 3)
     numbers.choice(team.wires[worker]).cut(seconds)
@@ -235,7 +262,23 @@ def fill_disk(team, numbers):
     return "the disk is full"
 
 
-FAULTS = (kill, kill, stop, cut, silence, fill_disk)
+FAULTS = (kill, kill, stop, ask, cut, silence, fill_disk)
+
+
+def accuracy_of(folder):
+    return Run("evaluate", ARTIFACT, *FLAGS[:4], "--devices", "cpu:1x1", "--checkpoint-dir", folder).one("epoch")["accuracy"]
+
+
+def find_wrong(folder, wanted):
+    """What is wrong with what a run has left that should have ended right; "" for nothing."""
+    if not IS_ASYNCHRONOUS:
+        return "" if left_by(folder) == wanted else f"{(newest(folder) or folder).name} has other bits than {wanted[0]}"
+    try:
+        ledger.check_epochs(folder / "ledger.jsonl", EPOCHS, BATCHES)
+    except ledger.Wrong as wrong:
+        return str(wrong)
+    accuracy = accuracy_of(folder)
+    return "" if accuracy > wanted - WORTH else f"accuracy {accuracy}, undisturbed {wanted}"
 
 
 def run(i, seed, wanted):
@@ -246,16 +289,15 @@ def run(i, seed, wanted):
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", folder], check=True)
     team = Team(folder)
     try:
-        team.wait_for_step(numbers.randrange(1, 36))
+        team.wait_for_step(numbers.randrange(1, LATEST_STEP))
         time.sleep(numbers.uniform(0, 0.3))
         fault = numbers.choice(FAULTS)(team, numbers)
         if not team.wait(LIMIT):
             return f"not ended after {LIMIT} s:\n{team.said()}", fault, "hung"
         codes = [member.code for member in team.members]
         if codes == [0] * len(codes):
-            if left_by(folder) == wanted:
-                return "", fault, "ended right"
-            return f"{(newest(folder) or folder).name} has other bits than {wanted[0]}:\n{team.said()}", fault, "ended"
+            wrong = find_wrong(folder, wanted)
+            return wrong and f"{wrong}:\n{team.said()}", fault, "ended" if wrong else "ended right"
         (folder / "filler").unlink(missing_ok=True)
         errors = re.findall(r"^dtrun: error: (.*)", team.said(), re.MULTILINE)
         if not errors or not set(codes) <= {0, 1}:
@@ -263,9 +305,10 @@ def run(i, seed, wanted):
         if fault == "the disk is full" and not any("No space left on device" in error for error in errors):
             return f"the disk is not named: {errors}", fault, "without a name"
         team.end()
-        team = Team(folder, "--resume") if newest(folder) else Team(folder)
-        if not team.wait(LIMIT) or any(member.code != 0 for member in team.members) or left_by(folder) != wanted:
-            return f"it does not go on:\n{team.said()}", fault, "named"
+        team = Team(folder, "--resume") if newest(folder) or IS_ASYNCHRONOUS else Team(folder)
+        wrong = "" if team.wait(LIMIT) and all(member.code == 0 for member in team.members) else f"exit status {[member.code for member in team.members]}"
+        if wrong := wrong or find_wrong(folder, wanted):
+            return f"it does not go on: {wrong}:\n{team.said()}", fault, "named"
         return "", fault, f"named: {errors[0]}; and gone on"
     finally:
         team.end()
@@ -275,14 +318,14 @@ def run(i, seed, wanted):
 def main(n, seed):
     folder = FOLDER / "undisturbed"
     Run("train", ARTIFACT, *FLAGS, "--checkpoint-dir", folder)
-    wanted = left_by(folder)
+    wanted = accuracy_of(folder) if IS_ASYNCHRONOUS else left_by(folder)
     n_wrong = 0
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         for i, outcome in enumerate(pool.map(lambda i: run(i, seed, wanted), range(n))):
             wrong, fault, how = outcome
             n_wrong += wrong != ""
             print(f"{i + 1}: {fault}: {how}{': ' if wrong else ''}{wrong}", flush=True)
-    print(f"{n - n_wrong} of {n} ended right, or with a name and gone on to the undisturbed bits")
+    print(f"{n - n_wrong} of {n} ended right, or with a name and gone on to the end of an undisturbed one")
     check(n_wrong == 0, "not all did")
     finish()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Lets parameter servers and workers meet N faults at random moments, and sees that each run ends right, or with a name and goes on to the undisturbed bits.
+# Lets parameter servers and workers meet N faults at random moments, and sees that each run ends right, or with a name and goes on.
 #
-#   tests/faults/servers.sh N [SEED]
+#   tests/faults/servers.sh N [SEED [rows | asynchronous]]
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '2,4p' "$0"; exit 2; }
 source=$(cd "$(dirname "$0")/../.." && pwd)

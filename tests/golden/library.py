@@ -247,6 +247,8 @@ def optimizers():
     for clip, name, keras_name in (("value", "value", "clipvalue"), ("norm", "norm", "clipnorm"), ("global_norm", "norm", "global_clipnorm")):
         clipping = {"call": f"clip_by_{clip}", "arguments": {name: 0.9}}
         trajectory(f"clip_by_{clip}", "sgd", o.SGD(**rate, **{keras_name: 0.9}), clip=clipping, **rate)
+    largest = {"amsgrad": True, "beta_2": 0.5, "weight_decay": 0.02}
+    trajectory("adamw_amsgrad", "adamw", o.AdamW(**rate, **largest), **rate, **largest)
 
 
 def averages():

@@ -101,6 +101,10 @@ def what_cannot_be_started_is_said():
     check(run.end() == 1 and "cannot run /no/mpirun: No such file or directory" in run.messages()[0], run.error())
     run = Launch(2, "train", ARTIFACT, "--no-such-option", restarts=3)
     check(run.end() == 2 and "restart" not in run.error(), run.error())
+    folder = FOLDER / "another"
+    Run("train", ARTIFACT, *FLAGS, "--checkpoint-dir", folder, "--max-steps", 2)
+    run = Launch(2, "train", ARTIFACT, *FLAGS, "--checkpoint-dir", folder, restarts=3)  # which would go on from it
+    check(run.end() == 1 and "there is a checkpoint already" in run.messages()[0] and "restart" not in run.error(), run.error())
 
 
 mpirun_that_hangs = MpirunThatHangs()

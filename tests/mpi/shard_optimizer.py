@@ -89,6 +89,7 @@ check_share(agrees(adam, wanted["adam"], 2), 2)
 check_share(agrees(clipped, wanted["clipped"], 3), 3)
 check_share(agrees(lamb, wanted["lamb"], 3), 3)
 agrees(lamb, wanted["lamb"], 2, devices="cpu:1x2")
+agrees(lamb, wanted["lamb"], 2, "--check-numerics")
 
 # Every optimizer of the library at once, each with a model of its own; some keep states that are not updated element by element.
 every = layouts.Case("every", (pathlib.Path(os.environ["DT_SOURCE"]) / "tests/programs/optimizers.dt").read_text(), 24)

@@ -48,6 +48,43 @@ def test_central_storage_has_the_bits_of_mirrored_devices(program, data):
         program.session(devices="cpu:3x1", placement="central")
 
 
+TABLES = """
+use nn, optimizers
+
+option lazy = false
+
+model Taste(user: i32[B]) -> f32[B] { return sum(embedding(user, rows: 1000, width: 4), axis: 1) }
+
+step train(user: i32[B], rating: f32[B]) {
+    loss = square(Taste(user) - rating)
+    minimize(loss, adam(0.1) if lazy else sgd(0.1))
+    report loss: mean(loss)
+    return error: loss
+}
+"""
+
+
+def test_tables_are_trained_by_rows(tmp_path):
+    path = tmp_path / "tables.dt"
+    path.write_text(TABLES)
+    program, adam = dt.compile(path, batch=8), dt.compile(path, {"lazy": True}, batch=8)
+    user, rating = np.array([3, 999, 3, 5, 3, 7, 8, 3], np.int32), np.linspace(-1, 1, 8, dtype=np.float32)
+    whole, rows = (program.session(devices="cpu:1x1", by_rows=by_rows) for by_rows in (None, "exact"))
+    for n in (8, 3, 8):
+        steps = [session.step("train", user=user[:n], rating=rating[:n]) for session in (whole, rows)]
+        assert np.array_equal(steps[0]["error"], steps[1]["error"]) and steps[0]["loss"] == steps[1]["loss"]
+    assert all(np.array_equal(whole[name], rows[name]) for name in whole)
+    with pytest.raises(dt.FailedPrecondition, match="with rows alone the bits are others"):
+        adam.session(by_rows="exact")
+    lazy = adam.session(devices="cpu:1x1", by_rows="lazy")
+    before = lazy["Taste/embedding/table"].copy()
+    lazy.step("train", user=user, rating=rating)
+    changed = np.flatnonzero((lazy["Taste/embedding/table"] != before).any(axis=1))
+    assert changed.tolist() == [3, 5, 7, 8, 999]
+    with pytest.raises(ValueError, match='by_rows "each": there are "exact" and "lazy"'):
+        program.session(by_rows="each")
+
+
 def test_arrays_train_as_the_programs_data_does(program, data):
     x, y = examples()
     batches = [(x[i:i + 16], y[i:i + 16]) for i in range(0, N_EXAMPLES, 16)]

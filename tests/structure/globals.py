@@ -21,6 +21,7 @@ ALLOWED = {
     ("op.c", "once"): "whether it has been",
     ("launch.c", "n_asked"): "how many signals have asked `dtrun launch` to end",
     ("local_servers.c", "asked"): "the signal that asked servers and workers of this machine to end",
+    ("local_servers.c", "n_asked"): "how many signals have done so",
     ("llvm.c", "once"): "whether LLVM's registry of targets, which is the process's, has been filled in",
 }
 WRITABLE = re.compile(r"\.(data|bss|tdata|tbss)(?!\.rel\.ro)|\*COM\*")

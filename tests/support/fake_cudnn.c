@@ -103,21 +103,28 @@ static descriptor *part(const descriptor *d, int name) { return (descriptor *)(u
 
 /* ---- a convolution, read from its descriptors ---- */
 
+enum {
+    MOST_DIRECTIONS = 3
+};
+
 typedef struct tensor {
-    int64_t id, dims[4], steps[4];
+    int64_t id, rank, dims[2 + MOST_DIRECTIONS], steps[2 + MOST_DIRECTIONS];
 } tensor;
 
 typedef struct convolution {
     int result; /* 0 x, 1 the kernel, 2 y */
+    int n;      /* directions */
     tensor tensors[3];
-    int64_t padding[2], behind[2], stride[2], dilation[2];
+    int64_t groups, padding[MOST_DIRECTIONS], behind[MOST_DIRECTIONS], stride[MOST_DIRECTIONS], dilation[MOST_DIRECTIONS];
     float *values[3];
 } convolution;
 
 static void read_tensor(const descriptor *d, tensor *t) {
+    const attribute *dims = find(d, DT_CUDNN_ATTR_TENSOR_DIMENSIONS), *steps = find(d, DT_CUDNN_ATTR_TENSOR_STRIDES);
     t->id = find(d, DT_CUDNN_ATTR_TENSOR_UNIQUE_ID)->words[0];
-    memcpy(t->dims, find(d, DT_CUDNN_ATTR_TENSOR_DIMENSIONS)->words, sizeof t->dims);
-    memcpy(t->steps, find(d, DT_CUDNN_ATTR_TENSOR_STRIDES)->words, sizeof t->steps);
+    t->rank = dims->n == steps->n ? dims->n : 0;
+    memcpy(t->dims, dims->words, sizeof t->dims);
+    memcpy(t->steps, steps->words, sizeof t->steps);
 }
 
 static bool read_convolution(const descriptor *operation, convolution *c) {
@@ -140,18 +147,47 @@ static bool read_convolution(const descriptor *operation, convolution *c) {
     memcpy(c->stride, find(geometry, DT_CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES)->words, sizeof c->stride);
     memcpy(c->dilation, find(geometry, DT_CUDNN_ATTR_CONVOLUTION_DILATIONS)->words, sizeof c->dilation);
     const int64_t *x = c->tensors[0].dims, *kernel = c->tensors[1].dims, *y = c->tensors[2].dims;
-    bool fits = x[0] == y[0] && x[1] == kernel[1] && y[1] == kernel[0];
-    for (int i = 0; i < 2; i++)
+    int64_t n = find(geometry, DT_CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS)->words[0];
+    bool fits = n >= 2 && n <= MOST_DIRECTIONS && x[0] == y[0] && kernel[1] > 0 && x[1] % kernel[1] == 0 && y[1] == kernel[0];
+    if (!fits) return false;
+    c->n = (int)n;
+    c->groups = x[1] / kernel[1];
+    fits = kernel[0] % c->groups == 0;
+    for (int t = 0; t < 3; t++) fits &= c->tensors[t].rank == 2 + n;
+    for (int i = 0; i < n; i++)
         fits &=
             c->stride[i] > 0 && (x[2 + i] + c->padding[i] + c->behind[i] - c->dilation[i] * (kernel[2 + i] - 1) - 1) / c->stride[i] + 1 == y[2 + i];
     return fits;
 }
 
-static int64_t place(const tensor *t, int64_t a, int64_t b, int64_t c, int64_t d) {
-    return a * t->steps[0] + b * t->steps[1] + c * t->steps[2] + d * t->steps[3];
+/* Of element (a, b, position): the position's numbers by direction. */
+static int64_t place(const tensor *t, int64_t a, int64_t b, const int64_t *position) {
+    int64_t place = a * t->steps[0] + b * t->steps[1];
+    for (int i = 2; i < t->rank; i++) place += position[i - 2] * t->steps[i];
+    return place;
 }
 
-static int64_t elements(const tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
+static int64_t positions(const tensor *t) {
+    int64_t n = 1;
+    for (int i = 2; i < t->rank; i++) n *= t->dims[i];
+    return n;
+}
+
+static int64_t elements(const tensor *t) { return t->dims[0] * t->dims[1] * positions(t); }
+
+/* The numbers by direction of position `number`. */
+static void split(const tensor *t, int64_t number, int64_t *position) {
+    for (int i = (int)t->rank - 1; i >= 2; number /= t->dims[i--]) position[i - 2] = number % t->dims[i];
+}
+
+/* Where x is read for a position of y and a tap; false: outside of it. */
+static bool find_read(const convolution *c, const int64_t *of_y, const int64_t *tap, int64_t *of_x) {
+    for (int i = 0; i < c->n; i++) {
+        of_x[i] = of_y[i] * c->stride[i] + tap[i] * c->dilation[i] - c->padding[i];
+        if (of_x[i] < 0 || of_x[i] >= c->tensors[0].dims[2 + i]) return false;
+    }
+    return true;
+}
 
 static void convolve(const void *data) {
     const convolution *c = data;
@@ -159,18 +195,18 @@ static void convolve(const void *data) {
     const int a = c->result == 0 ? 1 : 0, b = c->result == 2 ? 1 : 2;
     double *sums = calloc((size_t)elements(&c->tensors[c->result]), sizeof *sums);
     if (sums == NULL) abort();
-    for (int64_t n = 0; n < y->dims[0]; n++)
-        for (int64_t i = 0; i < y->dims[2] * y->dims[3] * kernel->dims[2] * kernel->dims[3]; i++) {
-            int64_t s = i % kernel->dims[3], r = i / kernel->dims[3] % kernel->dims[2], pq = i / kernel->dims[3] / kernel->dims[2];
-            int64_t p = pq / y->dims[3], q = pq % y->dims[3];
-            int64_t h = p * c->stride[0] + r * c->dilation[0] - c->padding[0], w = q * c->stride[1] + s * c->dilation[1] - c->padding[1];
-            if (h < 0 || h >= x->dims[2] || w < 0 || w >= x->dims[3]) continue;
-            for (int64_t channel = 0; channel < x->dims[1]; channel++)
-                for (int64_t filter = 0; filter < y->dims[1]; filter++) {
-                    const int64_t at[] = {place(x, n, channel, h, w), place(kernel, filter, channel, r, s), place(y, n, filter, p, q)};
-                    sums[at[c->result]] += (double)c->values[a][at[a]] * c->values[b][at[b]];
-                }
-        }
+    int64_t of_group = kernel->dims[0] / c->groups, of_x[MOST_DIRECTIONS], of_y[MOST_DIRECTIONS], tap[MOST_DIRECTIONS];
+    for (int64_t i = 0; i < positions(y) * positions(kernel); i++) {
+        split(y, i / positions(kernel), of_y);
+        split(kernel, i % positions(kernel), tap);
+        if (!find_read(c, of_y, tap, of_x)) continue;
+        for (int64_t n = 0; n < y->dims[0]; n++)
+            for (int64_t k = 0; k < kernel->dims[0] * kernel->dims[1]; k++) {
+                int64_t filter = k / kernel->dims[1], channel = k % kernel->dims[1], of_all = filter / of_group * kernel->dims[1] + channel;
+                const int64_t at[] = {place(x, n, of_all, of_x), place(kernel, filter, channel, tap), place(y, n, filter, of_y)};
+                sums[at[c->result]] += (double)c->values[a][at[a]] * c->values[b][at[b]];
+            }
+    }
     for (int64_t i = 0; i < elements(&c->tensors[c->result]); i++) c->values[c->result][i] = (float)sums[i];
     free(sums);
 }

@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 
 import mpi
-from training import FOLDER, PROGRAM, check, compile_program, idx, newest, write_data, Run
+from training import FOLDER, PROGRAM, check, compile_program, idx, left_by, write_data, Run
 
 import numpy as np
 
@@ -206,11 +206,6 @@ def said(events):
 
 
 VALUES = ("loss", "accuracy", "greatest", "least", "half")
-
-
-def left_by(folder):
-    newest_one = newest(folder)
-    return newest_one.name, *((newest_one / name).read_bytes() for name in ("model.safetensors", "optimizer.safetensors"))
 
 
 def mpirun(flavour, n, verb, case, *flags, expect=0):

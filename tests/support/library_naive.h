@@ -84,24 +84,34 @@ static inline void library_product(const dt_library_product *p, dt_precision pre
     if (p->bias_gradient.argument >= 0) library_bias_gradient(p, arguments);
 }
 
+/* The position of x that belongs to one of y and a tap; -1: it is outside. */
+static inline int64_t library_read(const dt_library_convolution *c, int64_t output, int64_t tap) {
+    int64_t read = 0, step = 1;
+    for (int64_t i = c->n_directions; i-- > 0; step *= c->input[i], output /= c->output[i], tap /= c->taps[i]) {
+        int64_t at = output % c->output[i] * c->stride[i] + tap % c->taps[i] * c->dilation[i] - c->padding[i];
+        if (at < 0 || at >= c->input[i]) return -1;
+        read += at * step;
+    }
+    return read;
+}
+
 /* A place of x, one of y and one of the kernel that belong together: two are factors, the third is the sum's. */
 static inline void library_convolution(dt_library_class class, const dt_library_convolution *c, dt_precision precision, void *const *arguments) {
     const float *values[] = {arguments[c->x], arguments[c->kernel], arguments[c->y]};
-    int64_t places = c->images * c->output[0] * c->output[1];
-    int64_t sizes[] = {c->images * c->input[0] * c->input[1] * c->channels, c->taps[0] * c->taps[1] * c->channels * c->filters, places * c->filters};
+    int64_t of_group[] = {c->channels / c->groups, c->filters / c->groups}, n_taps = dt_library_positions(c, c->taps);
+    int64_t n_outputs = dt_library_positions(c, c->output), n_inputs = dt_library_positions(c, c->input);
+    int64_t sizes[] = {c->images * n_inputs * c->channels, n_taps * of_group[0] * c->filters, c->images * n_outputs * c->filters};
     int result = class == DT_LIBRARY_CONVOLUTION ? 2 : class == DT_LIBRARY_INPUT_GRADIENT ? 0 : 1, first = result == 0, second = result == 2 ? 1 : 2;
     double *sums = calloc((size_t)sizes[result] + 1, sizeof *sums);
     if (sums == NULL) abort();
-    for (int64_t place = 0; place < places; place++)
-        for (int64_t tap = 0; tap < c->taps[0] * c->taps[1]; tap++) {
-            int64_t p = place / c->output[1] % c->output[0], q = place % c->output[1], image = place / c->output[1] / c->output[0];
-            int64_t h = p * c->stride[0] + tap / c->taps[1] * c->dilation[0] - c->padding[0];
-            int64_t w = q * c->stride[1] + tap % c->taps[1] * c->dilation[1] - c->padding[1];
-            if (h < 0 || h >= c->input[0] || w < 0 || w >= c->input[1]) continue;
-            for (int64_t i = 0; i < c->channels * c->filters; i++) {
-                int64_t channel = i / c->filters, filter = i % c->filters;
-                int64_t at[] = {((image * c->input[0] + h) * c->input[1] + w) * c->channels + channel,
-                                (tap * c->channels + channel) * c->filters + filter, place * c->filters + filter};
+    for (int64_t place = 0; place < c->images * n_outputs; place++)
+        for (int64_t tap = 0; tap < n_taps; tap++) {
+            int64_t read = library_read(c, place % n_outputs, tap);
+            if (read < 0) continue;
+            for (int64_t i = 0; i < of_group[0] * c->filters; i++) {
+                int64_t channel = i / c->filters, filter = i % c->filters, of_all = filter / of_group[1] * of_group[0] + channel;
+                int64_t at[] = {(place / n_outputs * n_inputs + read) * c->channels + of_all, (tap * of_group[0] + channel) * c->filters + filter,
+                                place * c->filters + filter};
                 sums[at[result]] +=
                     (double)library_factor(values[first][at[first]], precision) * library_factor(values[second][at[second]], precision);
             }

@@ -782,7 +782,7 @@ def lost(g):
     stop = cut_reference(g, x, y) if cuts else lambda j, v: v
     if which == "sigmoid":
         g.add(f"sigmoid_crossentropy({b}, {a})", x.dtype, x.shape,
-              lambda j, u, v: j.maximum(stop(j, u), j.of_type(0, u)) - stop(j, u) * stop(j, v) + j.np.log1p(j.np.exp(-j.absolute(stop(j, u)))), (x, y),
+              lambda j, u, v: j.np.logaddexp(stop(j, u), j.of_type(0, u)) - stop(j, u) * stop(j, v), (x, y),
               x.bound * (y.bound + 1) + 1, slopes=not cuts)  # fmt: skip
         return
     text, reference, bound = {

@@ -139,7 +139,8 @@ static inline bool dt_simulated_is_written(const dt_simulation *s, int process, 
 static inline void dt_simulated_begin(dt_simulation *s, int p) {
     const dt_schedule *schedule = &s->schedules[p];
     int64_t n = s->options->n_microbatches;
-    dt_microbatch_range own = dt_microbatches_of_process((dt_process_roles){s->options->n_processes, s->options->n_servers}, p, (int)n);
+    dt_microbatch_range own =
+        dt_microbatches_of_process((dt_process_roles){.n_processes = s->options->n_processes, .n_servers = s->options->n_servers}, p, (int)n);
     int64_t next = own.first;
     bool gathers = s->options->goal == DT_SCHEDULE_ALL_GATHER;
     s->slots[p] = DT_NEW_ARRAY(s->arena, dt_simulated_slot, schedule->n_slots);

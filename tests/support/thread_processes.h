@@ -46,7 +46,7 @@ static inline void thread_processes_open_roles(thread_processes *run, dt_process
 }
 
 static inline void thread_processes_open(thread_processes *run, int n, double deadline) {
-    thread_processes_open_roles(run, (dt_process_roles){n, 0}, deadline);
+    thread_processes_open_roles(run, (dt_process_roles){.n_processes = n}, deadline);
 }
 
 static inline void thread_processes_close(thread_processes *run) {

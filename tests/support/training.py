@@ -132,6 +132,12 @@ def newest(folder):
     return pathlib.Path(folder) / f"step-{max(steps)}" if steps else None
 
 
+def left_by(folder):
+    """The newest checkpoint's name and the bytes of its tensors; None: there is none."""
+    path = newest(folder)
+    return path and (path.name, *((path / name).read_bytes() for name in ("model.safetensors", "optimizer.safetensors")))
+
+
 def assert_equal_bits(program, data):
     """50 steps over 1000 examples in batches of 96: ten full ones, then one of 40, which leaves the last replicas without a row. Any D and T, twice; the program
     holds up to 96 rows a replica, so each has several blocks."""
