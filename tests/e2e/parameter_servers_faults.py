@@ -90,7 +90,7 @@ with open(log, "w") as out:
     while process.poll() is None:
         worker = servers.children(process).get("worker 0", crashed)
         if worker != crashed:
-            os.kill(worker, signal.SIGSEGV)
+            os.kill(worker, signal.SIGABRT)
             crashed = worker
         time.sleep(0.01)
 said = log.read_text()
