@@ -173,9 +173,12 @@ void dt_ps_leasing_clear(dt_ps_team *team) {
     self->is_open = self->is_to_dispatch = self->has_pulled = self->is_to_push = self->has_terms = false;
     self->current_peer = self->current_key = self->trained = -1;
     self->epoch = self->batch = -1;
-    for (int i = 0; i < team->n_members && self->book != NULL; i++)
-        if (team->members[i].part == DT_PS_NOBODY && team->members[i].process != DT_PS_NOBODY)
-            dt_status_free(dt_ps_leases_leave(self->book, team->members[i].number, NULL));
+    for (int i = 0; i < team->n_members && self->book != NULL; i++) {
+        dt_ps_member *worker = &team->members[i];
+        if (worker->part != DT_PS_NOBODY || worker->process == DT_PS_NOBODY) continue;
+        dt_status_free(dt_ps_leases_leave(self->book, worker->number, NULL));
+        worker->process = DT_PS_NOBODY; /* it is counted no more: when it offers anew, or is gone, nothing is lost */
+    }
     self->n_workers = 0;
     self->deserted_since = dt_seconds_now();
     unlock(self);
@@ -889,7 +892,8 @@ static dt_status *set_variables(struct dt_ps_leasing *self, dt_session *session)
             if (fits) memcpy(data + n, piece->data, piece->bytes);
             n = fits ? n + (int64_t)piece->bytes : -1;
         }
-        dt_status *status = n == bytes ? dt_session_set_variable(session, (int)v, data) : dt_error(DT_DATA_LOSS, "server 0 sent half a variable");
+        dt_status *status =
+            data != NULL && n == bytes ? dt_session_set_variable(session, (int)v, data) : dt_error(DT_DATA_LOSS, "server 0 sent half a variable");
         dt_release(data);
         if (status != NULL) return status;
     }

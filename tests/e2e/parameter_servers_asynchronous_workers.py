@@ -82,6 +82,31 @@ check(n > step + 10, f"{newest(folder)} after {len(applied(folder))} leases")
 servers.Process(*local, "--epochs", n // BATCHES + 2, "--resume").end(0)
 ledger.check_epochs(folder / "ledger.jsonl", n // BATCHES + 2, BATCHES)
 
+# A server is lost, and the worker learns of it when server 0 waits for another one: afterwards the worker counts as there, however long a lease takes.
+DEADLINE = 6
+folder = servers.new_folder()
+run = servers.Process("train", case.artifact, *FLAGS, "--checkpoint-dir", folder, "--epochs", 100000, "--local-servers", 2, "--workers", 1, "--deadline", DEADLINE)
+run.wait_for(lambda: newest(folder), "a checkpoint")
+lost = servers.children(run.process)
+os.kill(lost["worker 0"], signal.SIGSTOP)
+os.kill(lost["server 1"], signal.SIGKILL)
+run.wait_for(lambda: servers.children(run.process).get("server 1", lost["server 1"]) != lost["server 1"], "another server 1")
+again = servers.children(run.process)["server 1"]
+os.kill(again, signal.SIGSTOP)
+run.wait_for(lambda: "the connection was lost" in run.said(), "its loss")
+began = time.monotonic()
+os.kill(lost["worker 0"], signal.SIGCONT)
+time.sleep(1)
+os.kill(again, signal.SIGCONT)
+before = len(applied(folder))
+run.wait_for(lambda: len(applied(folder)) > before and time.monotonic() - began > DEADLINE, "leases with another server 1")
+os.kill(lost["worker 0"], signal.SIGSTOP)
+time.sleep(0.5)
+os.kill(lost["worker 0"], signal.SIGCONT)
+before = len(applied(folder))
+run.wait_for(lambda: len(applied(folder)) > before + 2, "leases after a slow one")
+run.end(128 + signal.SIGTERM, signal.SIGTERM)
+
 # Nobody comes, or everybody goes.
 first, address = server(servers.new_folder(), "--deadline", 1)
 said = first.end(1)
