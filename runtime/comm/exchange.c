@@ -30,6 +30,31 @@ dt_exchange *dt_exchange_create(const dt_schedule *schedule, int n_regions, cons
     return made;
 }
 
+static int64_t bytes_of(const dt_exchange *exchange, int peer) {
+    int64_t bytes = 0;
+    for (int r = 0; r < exchange->schedule.n_rounds; r++) {
+        const dt_schedule_round *round = &exchange->schedule.rounds[r];
+        for (int m = 0; m < round->n_messages; m++)
+            if (!round->messages[m].sends && round->messages[m].peer == peer) bytes += round->messages[m].n_bytes;
+    }
+    return bytes;
+}
+
+int64_t dt_exchange_most_of_one(const dt_exchange *exchange) {
+    int64_t most = 0;
+    int last = -1; /* messages of one peer are side by side */
+    for (int r = 0; r < exchange->schedule.n_rounds; r++) {
+        const dt_schedule_round *round = &exchange->schedule.rounds[r];
+        for (int m = 0; m < round->n_messages; m++) {
+            if (round->messages[m].sends || round->messages[m].peer == last) continue;
+            last = round->messages[m].peer;
+            int64_t bytes = bytes_of(exchange, last);
+            if (bytes > most) most = bytes;
+        }
+    }
+    return most;
+}
+
 /* Slot 0 is there without nodes too. */
 static bool is_of_another(const dt_exchange *exchange, int slot) {
     return exchange->like != NULL && (slot == 0 || slot < exchange->schedule.n_nodes);

@@ -53,6 +53,7 @@ typedef struct dt_exchange {
 dt_exchange *dt_exchange_create(const dt_schedule *schedule, int n_regions, const dt_exchange_region *regions, const char *label, int tag,
                                 dt_arena *arena);
 
+int64_t dt_exchange_most_of_one(const dt_exchange *exchange);        /* bytes that one process sends to this one, at most */
 int64_t dt_exchange_bytes(const dt_exchange *exchange);              /* of its own slots that are nowhere yet, each rounded up to whole units */
 void dt_exchange_place(dt_exchange *exchange, char *memory);         /* sets those slots to that memory */
 char *dt_exchange_at(const dt_exchange *, int slot, int64_t offset); /* where byte `offset` of the image is in a slot */

@@ -374,6 +374,11 @@ double dt_processes_idle_seconds(const dt_processes *processes) { return process
 void dt_processes_print_name(const dt_processes *processes, int process, char *text, size_t bytes) {
     dt_peers_print_name(processes->peers, process, text, bytes);
 }
+
+void dt_processes_expect(dt_processes *processes, int64_t bytes) {
+    if (processes != NULL) atomic_fetch_add(&processes->transport->most_early_bytes, 2 * (uint64_t)bytes);
+}
+
 int dt_processes_new_tag(dt_processes *processes) { return processes->n_tags++ % N_TAGS; }
 int dt_processes_n_tags(const dt_processes *processes) { return processes->n_tags; }
 
@@ -458,6 +463,7 @@ static dt_status *open_guarded(dt_processes *self) {
     dt_schedule schedule = (has_servers ? star_schedule : gather_schedule)(self->number, self->n, self->arena);
     self->gathering = dt_exchange_create(&schedule, 0, NULL, "records", dt_processes_new_tag(self), self->arena);
     dt_exchange_place(self->gathering, self->records);
+    dt_processes_expect(self, (int64_t)self->n * DT_RECORD_BYTES);
     self->bytes_tag = dt_processes_new_tag(self);
     pthread_mutex_lock(&self->lock);
     self->awaited = make_awaited(self->number, self->n, self->arena);
@@ -636,11 +642,14 @@ static dt_schedule bytes_schedule(int process, int n, const int64_t *sizes, dt_a
 
 static dt_status *gather_bytes(dt_processes *self, const void *mine, const int64_t *sizes, dt_text *all, dt_arena *arena) {
     static const dt_step_context context = {.step = "results"};
+    char *is_ready = DT_NEW_ARRAY(arena, char, self->n);
     dt_schedule schedule = bytes_schedule(self->number, self->n, sizes, arena);
     dt_exchange *exchange = dt_exchange_create(&schedule, 0, NULL, "results", self->bytes_tag, arena);
     for (int p = 0; p < self->n; p++)
         exchange->slots[p] = p == self->number ? (char *)mine : self->number == 0 ? dt_arena_new(arena, (size_t)sizes[p]) : NULL;
-    dt_processes_begin(self, exchange, &context);
+    if (self->number == 0) dt_processes_begin(self, exchange, &context);
+    DT_TRY(dt_processes_gather(self, is_ready, 1, &context)); /* process 0 waits for them now: nobody sends what it has no room for */
+    if (self->number != 0) dt_processes_begin(self, exchange, &context);
     DT_TRY(dt_processes_wait(self, exchange, exchange->n_begun));
     for (int p = 0; p < self->n && self->number == 0; p++) dt_text_append_bytes(all, exchange->slots[p], (size_t)sizes[p]);
     return NULL;

@@ -69,6 +69,10 @@ void dt_processes_print_name(const dt_processes *processes, int process, char *t
  * two with one tag the first is over before the second starts. */
 int dt_processes_new_tag(dt_processes *processes);
 int dt_processes_n_tags(const dt_processes *processes); /* so far */
+/* A step of the run brings so many bytes more, of one process at most. Before the first step all processes have said so of all that they exchange in
+ * steps, but for records. Processes end a step by gathering a record, so that none is more than a step ahead of another: what one of them may have
+ * sent before it is asked for is what two steps bring. */
+void dt_processes_expect(dt_processes *processes, int64_t bytes);
 /* The nodes are filled: the exchange is on its way. */
 void dt_processes_begin(dt_processes *processes, dt_exchange *exchange, const dt_step_context *context);
 /* Returns when it is over for the `times`th time, which it may not have begun yet. Any number of threads. */

@@ -11,13 +11,15 @@
 #include "base/status.h"
 #include "runtime/devices/link.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-    DT_MOST_ROUNDS = 8,    /* that may be under way at a time */
-    DT_NOTICE_BYTES = 1024 /* of a notice */
+    DT_MOST_ROUNDS = 8,      /* that may be under way at a time */
+    DT_NOTICE_BYTES = 1024,  /* of a notice */
+    DT_EARLY_BYTES = 1 << 20 /* of dt_transport.most_early_bytes, before anything is known of what will be exchanged: records (processes.h) */
 };
 
 typedef struct dt_transport dt_transport;
@@ -61,6 +63,8 @@ struct dt_transport { /* the head of every implementation's own struct */
     int process_of_host, n_processes_of_host; /* among those of this machine */
     char version[64];                         /* of the engine: "Open MPI 4.1.4" */
     uint64_t n_sent_bytes;                    /* of messages, since it was opened */
+    _Atomic uint64_t most_early_bytes; /* of messages of one process that this one has not asked for yet: what an engine keeps, that has to keep
+                                          them itself. processes.h raises it */
 };
 
 /* Among those that agree with one another. */

@@ -167,6 +167,13 @@ static void find_microbatches(dt_row_steps *steps) {
     }
 }
 
+/* What one process can send this one about a table in a step: as many rows as all batches name, which ones and what they are, and then once more with
+ * their gradients; and how many that is, of each node. */
+static int64_t most_bytes(const dt_row_steps *steps, const row_work *work) {
+    int64_t n = dt_session_global_batch(steps->session) * work->about->n_indices, number = sizeof n;
+    return 2 * n * (number + work->row_bytes) + (3 + 2 * (int64_t)steps->n_all_microbatches) * number;
+}
+
 static dt_status *create_guarded(dt_row_steps *steps, const dt_kernels *kernels) {
     jmp_buf guard;
     if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for rows of tables");
@@ -180,6 +187,7 @@ static dt_status *create_guarded(dt_row_steps *steps, const dt_kernels *kernels)
     for (int i = 0; i < steps->program->n_row_forms; i++) {
         const dt_artifact_row_form *form = &steps->program->row_forms[i];
         DT_TRY(create_work(steps, kernels, form, &steps->works[steps->n_works++]));
+        dt_processes_expect(steps->processes, most_bytes(steps, &steps->works[steps->n_works - 1]));
         if (steps->program->functions[form->step].n_inputs > most_inputs) most_inputs = steps->program->functions[form->step].n_inputs;
     }
     steps->inputs = DT_NEW_ARRAY(steps->arena, const void *, most_inputs);

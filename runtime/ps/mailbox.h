@@ -1,8 +1,8 @@
 /* mailbox: what has come for the exchanges of one process, and what they wait for.
  *
  * An exchange says what it is to receive, from which process, under which tag, and where to; messages come when they come. What two processes send
- * each other under one tag is received in the order of sending. What comes before anybody waits for it is kept, up to a bound. Threads: one makes all
- * calls. */
+ * each other under one tag is received in the order of sending. What comes before anybody waits for it is kept, up to a bound for each process.
+ * Threads: one makes all calls. */
 #ifndef DT_RUNTIME_PS_MAILBOX_H
 #define DT_RUNTIME_PS_MAILBOX_H
 
@@ -10,7 +10,7 @@
 #include "runtime/ps/message.h"
 
 enum {
-    DT_PS_MOST_EARLY = 1 << 16 /* messages that nobody waits for yet */
+    DT_PS_MOST_EARLY = 1 << 16 /* messages of one process that nobody waits for yet */
 };
 
 /* What somebody waits for, or what nobody waits for yet. */
@@ -25,6 +25,12 @@ typedef struct dt_ps_early {
     dt_ps_payload payload;
 } dt_ps_early;
 
+/* Of one process. */
+typedef struct dt_ps_early_sum {
+    int peer;
+    size_t n, bytes;
+} dt_ps_early_sum;
+
 typedef struct dt_ps_mailbox { /* starts as {0} */
     struct {
         bool is_under_way;
@@ -34,14 +40,17 @@ typedef struct dt_ps_mailbox { /* starts as {0} */
     size_t n_expected, expected_capacity;
     dt_ps_early *early; /* [n_early] in the order of coming */
     size_t n_early, early_capacity;
+    dt_ps_early_sum *sums; /* [n_sums] of all of them; none is of nothing */
+    size_t n_sums, sum_capacity;
 } dt_ps_mailbox;
 
 void dt_ps_mailbox_clear(dt_ps_mailbox *box); /* it is {0} again */
 
 /* Receives of a round; messages that send are passed over. */
 dt_status *dt_ps_mailbox_expect(dt_ps_mailbox *box, int tag, const dt_message *messages, int n, int *round);
-/* Something came: the payload is taken. DT_DATA_LOSS: it is not as long as was expected, or nobody waits for any of too many. */
-dt_status *dt_ps_mailbox_deliver(dt_ps_mailbox *box, int peer, int tag, dt_ps_payload *payload);
+/* Something came: the payload is taken. DT_DATA_LOSS: it is not as long as was expected, or nobody waits for it, and the peer would have more than
+ * DT_PS_MOST_EARLY messages or `most_early_bytes` for which that is so. */
+dt_status *dt_ps_mailbox_deliver(dt_ps_mailbox *box, int peer, int tag, uint64_t most_early_bytes, dt_ps_payload *payload);
 /* What has come from a peer early is released. */
 void dt_ps_mailbox_forget(dt_ps_mailbox *box, int peer);
 /* Whether something is waited for from it. */

@@ -233,7 +233,7 @@ static dt_status *take_data(dt_ps_team *team, const dt_ps_member *from, dt_ps_me
     }
     if (is_notice) return keep_notice(team, (int)source, &message->payload);
     return dt_ps_mailbox_deliver(&team->mailbox, dt_ps_team_is_leased(team, from) ? from->key : (int)source, (int)message->data.tag,
-                                 &message->payload);
+                                 atomic_load(&team->transport.most_early_bytes), &message->payload);
 }
 
 static void end_run(dt_ps_team *team, const char *reason) {
@@ -344,6 +344,7 @@ static void forget_messages(dt_ps_team *team) {
 static bool assign(dt_ps_team *team) {
     int n_servers = (int)team->plan.n_servers, n = n_servers + (int)team->plan.n_workers;
     bool is_leasing = team->leasing != NULL;
+    atomic_store(&team->transport.most_early_bytes, DT_EARLY_BYTES);
     for (int i = 0; i < team->n_members; i++) team->members[i].process = DT_PS_NOBODY;
     team->transport.process = (int)team->plan.process;
     team->transport.n_processes = is_leasing ? n_servers + 1 : n;

@@ -301,10 +301,16 @@ static dt_ps_message long_notice(uint64_t plan) {
 static dt_ps_message data_of_nobody(uint64_t plan) { return (dt_ps_message){.kind = DT_PS_DATA, .data = {.plan = plan, .source = 7}}; }
 static dt_ps_message own_plan(uint64_t plan) { return (dt_ps_message){.kind = DT_PS_PLAN, .plan = {.number = plan + 1, .n_servers = 1}}; }
 
+static dt_ps_message data_too_early(uint64_t plan) {
+    static const char bytes[DT_EARLY_BYTES + 1];
+    return (dt_ps_message){.kind = DT_PS_DATA, .data = {.plan = plan, .source = 2, .tag = 5}, .payload = {.data = bytes, .bytes = sizeof bytes}};
+}
+
 static void who_talks_nonsense_is_refused_and_the_others_go_on(void **state) {
     (void)state;
     expect_refusal(long_notice, "sent a notice of 1025 bytes");
     expect_refusal(data_of_nobody, "a message from process 7 to 0 of 3");
+    expect_refusal(data_too_early, "process 2 sends 1048577 bytes that nobody waits for");
     expect_refusal(own_plan, "a plan, which server 0 alone makes");
 }
 

@@ -59,7 +59,9 @@ static dt_schedule_options schedule_options(const dt_local_hub *hub, dt_schedule
 static dt_exchange *new_exchange(dt_local_hub *hub, const dt_schedule_options *options, int n_regions, const dt_exchange_region *regions,
                                  const char *label, dt_arena *arena) {
     dt_schedule schedule = dt_schedule_of(options, arena);
-    return dt_exchange_create(&schedule, n_regions, regions, label, dt_processes_new_tag(hub->options.processes), arena);
+    dt_exchange *made = dt_exchange_create(&schedule, n_regions, regions, label, dt_processes_new_tag(hub->options.processes), arena);
+    dt_processes_expect(hub->options.processes, dt_exchange_most_of_one(made));
+    return made;
 }
 
 /* Where a piece of one tensor is wanted, if that is one place, as wide as sums are, and all members are of its memory. */
