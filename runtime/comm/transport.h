@@ -47,7 +47,8 @@ typedef struct dt_transport_kind {
     dt_status *(*notify)(dt_transport *transport, int peer, const void *notice, size_t bytes);
     dt_status *(*listen)(dt_transport *transport, int *peer, void *notice, size_t *bytes); /* notice [DT_NOTICE_BYTES] */
 
-    /* Ends all processes of the run with this exit status, and may not return. For when they can no longer be asked. */
+    /* Ends all processes of the run with this exit status, and may not return. For when they can no longer be asked. The transport stays: somebody
+     * may still wake it. */
     void (*abort)(dt_transport *transport, int exit_status);
     /* All processes close it, when nothing is under way; returns when all have. */
     void (*close)(dt_transport *transport);

@@ -31,8 +31,9 @@ typedef struct letter {
 struct thread_network {
     pthread_mutex_t lock;
     int n, n_servers;
-    letter **boxes; /* [n] */
-    bool *is_cut;   /* [n] */
+    letter **boxes;         /* [n] */
+    bool *is_cut;           /* [n] */
+    dt_transport **aborted; /* [n] */
 };
 
 typedef struct thread_round {
@@ -150,7 +151,7 @@ static void close_end(dt_transport *transport) {
 
 static void abort_end(dt_transport *transport, int exit_status) {
     (void)exit_status;
-    close_end(transport);
+    ((end *)transport)->network->aborted[transport->process] = transport;
 }
 
 static const dt_transport_kind threads = {.name = "threads",
@@ -169,18 +170,22 @@ static inline thread_network *thread_network_create(int n_processes) {
     made->n = n_processes;
     made->boxes = calloc((size_t)n_processes, sizeof *made->boxes);
     made->is_cut = calloc((size_t)n_processes, sizeof *made->is_cut);
+    made->aborted = calloc((size_t)n_processes, sizeof *made->aborted);
     return made;
 }
 
 static inline void thread_network_free(thread_network *network) {
-    for (int p = 0; p < network->n; p++)
+    for (int p = 0; p < network->n; p++) {
         for (letter *one = network->boxes[p], *next; one != NULL; one = next) {
             next = one->next;
             free(one);
         }
+        if (network->aborted[p] != NULL) close_end(network->aborted[p]);
+    }
     pthread_mutex_destroy(&network->lock);
     free(network->boxes);
     free(network->is_cut);
+    free(network->aborted);
     free(network);
 }
 
