@@ -5,6 +5,8 @@
 #include "runtime/ps/lease_steps.h"
 #include "runtime/threads/clock.h"
 
+#include <string.h>
+
 struct dt_serving {
     dt_serving_options options;
     void *nothing;       /* what a server's session reads where a worker's has the examples: it holds no row */
@@ -60,38 +62,57 @@ void dt_serving_destroy(dt_serving *serving) {
 
 static double since(double began, double now, double leases, double rows) { return now > began ? leases * rows / (now - began) : 0; }
 
+/* What is said of an epoch, or of the run. */
+typedef struct account {
+    bool of_run;
+    double began, now, rows; /* of a lease */
+    dt_ps_leases_statistics all;
+    dt_log_worker *workers; /* [n_workers], and after them their names */
+    int n_workers;
+} account;
+
+/* Copied: workers come and go while it is said. */
+static dt_status *take_account(const dt_ps_leases *book, account *it) {
+    const dt_ps_leases_worker *one;
+    size_t bytes = 1;
+    for (; (one = dt_ps_leases_worker_at(book, it->n_workers)) != NULL; it->n_workers++) bytes += sizeof *it->workers + strlen(one->name) + 1;
+    it->all = *dt_ps_leases_count(book);
+    it->began = it->of_run ? it->all.began : it->all.epoch_began;
+    it->workers = dt_allocate(bytes);
+    if (it->workers == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    char *name = (char *)(it->workers + it->n_workers);
+    for (int i = 0; i < it->n_workers; i++) {
+        one = dt_ps_leases_worker_at(book, i);
+        int64_t leases = it->of_run ? one->in_all : one->in_epoch;
+        double from = one->joined > it->began ? one->joined : it->began;
+        it->workers[i] = (dt_log_worker){name, leases, since(from, it->now, (double)leases, it->rows), one->is_gone};
+        name = stpcpy(name, one->name) + 1;
+    }
+    return NULL;
+}
+
 dt_status *dt_serving_say(const dt_serving *self, int64_t epoch, int64_t epochs, dt_log *log) {
-    const dt_ps_leases *book = dt_ps_leasing_book(self->options.team);
-    if (book == NULL) return NULL;
-    bool of_run = epoch == 0;
-    double now = dt_seconds_now(), rows = (double)dt_session_global_batch(self->options.session), began;
-    const dt_ps_leases_statistics *all = dt_ps_leases_count(book);
+    account it = {.of_run = epoch == 0, .now = dt_seconds_now(), .rows = (double)dt_session_global_batch(self->options.session)};
+    const dt_ps_leases *book = dt_ps_leasing_take_book(self->options.team);
+    dt_status *status = book != NULL ? take_account(book, &it) : NULL;
+    dt_ps_leasing_return_book(self->options.team);
+    if (book == NULL || status != NULL) return status;
     char names[DT_PS_N_LAGS][32];
     dt_log_lag lags[DT_PS_N_LAGS];
-    int n = 0;
-    while (dt_ps_leases_worker_at(book, n) != NULL) n++;
-    dt_log_worker *workers = dt_allocate_zeroed((size_t)n + 1, sizeof *workers);
-    if (workers == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    began = of_run ? all->began : all->epoch_began;
-    for (int i = 0; i < DT_PS_N_LAGS; i++) lags[i] = (dt_log_lag){dt_ps_lags_name(i, names[i]), of_run ? all->lags[i] : all->epoch_lags[i]};
-    for (int i = 0; i < n; i++) {
-        const dt_ps_leases_worker *one = dt_ps_leases_worker_at(book, i);
-        int64_t leases = of_run ? one->in_all : one->in_epoch;
-        double from = one->joined > began ? one->joined : began;
-        workers[i] = (dt_log_worker){one->name, leases, since(from, now, (double)leases, rows), one->is_gone};
-    }
+    for (int i = 0; i < DT_PS_N_LAGS; i++) lags[i] = (dt_log_lag){dt_ps_lags_name(i, names[i]), it.of_run ? it.all.lags[i] : it.all.epoch_lags[i]};
+    int64_t leases = it.of_run ? it.all.in_all : it.all.in_epoch;
     dt_log_leases said = {.epoch = epoch,
                           .epochs = epochs,
-                          .leases = of_run ? all->in_all : all->in_epoch,
-                          .returned = all->n_returned,
-                          .doubles = all->n_doubles,
-                          .examples_per_second = since(began, now, (double)(of_run ? all->in_all : all->in_epoch), rows),
+                          .leases = leases,
+                          .returned = it.all.n_returned,
+                          .doubles = it.all.n_doubles,
+                          .examples_per_second = since(it.began, it.now, (double)leases, it.rows),
                           .n_lags = DT_PS_N_LAGS,
                           .lags = lags,
-                          .n_workers = n,
-                          .workers = workers};
+                          .n_workers = it.n_workers,
+                          .workers = it.workers};
     dt_log_leased(log, &said);
-    dt_release(workers);
+    dt_release(it.workers);
     return NULL;
 }
 

@@ -841,7 +841,12 @@ dt_status *dt_ps_leasing_next(dt_ps_team *team, dt_session *session, dt_processe
     return NULL;
 }
 
-const dt_ps_leases *dt_ps_leasing_book(const dt_ps_team *team) { return team->leasing->book; }
+const dt_ps_leases *dt_ps_leasing_take_book(dt_ps_team *team) {
+    lock(team->leasing);
+    return team->leasing->book;
+}
+
+void dt_ps_leasing_return_book(dt_ps_team *team) { unlock(team->leasing); }
 
 dt_status *dt_ps_leasing_sync(dt_ps_team *team) {
     if (team->leasing->book == NULL) return NULL;

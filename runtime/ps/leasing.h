@@ -46,8 +46,9 @@ typedef struct dt_ps_order {
  * worker has been there for as long as the deadline. */
 dt_status *dt_ps_leasing_next(dt_ps_team *team, dt_session *session, dt_processes *processes, const atomic_int *stop, dt_ps_order *order, bool *any);
 
-/* Server 0's book, while no other call is made; elsewhere NULL. */
-const dt_ps_leases *dt_ps_leasing_book(const dt_ps_team *team);
+/* Server 0's book; elsewhere NULL. Until it is returned, nobody is heard: that is to be soon. */
+const dt_ps_leases *dt_ps_leasing_take_book(dt_ps_team *team);
+void dt_ps_leasing_return_book(dt_ps_team *team);
 dt_status *dt_ps_leasing_sync(dt_ps_team *team); /* its ledger is on the disk */
 
 /* ---- in workers ---- */
