@@ -103,9 +103,16 @@ static dt_status *parse(const dt_ps_ledger *ledger, const char *text, size_t n, 
     return status;
 }
 
+typedef dt_status *take_line(dt_ps_ledger *ledger, const line *one, void *context);
+
+static dt_status *read_line(dt_ps_ledger *ledger, int64_t begin, const char *text, size_t n, take_line *take, void *context) {
+    line one = {.begin = begin};
+    DT_TRY(parse(ledger, text, n, &one));
+    return take(ledger, &one, context);
+}
+
 /* Takes each whole line that begins in [begin, end). *done: where the last one ended. */
-static dt_status *read_lines(dt_ps_ledger *ledger, int64_t begin, int64_t end, dt_status *(*take)(dt_ps_ledger *, const line *, void *),
-                             void *context, int64_t *done) {
+static dt_status *read_lines(dt_ps_ledger *ledger, int64_t begin, int64_t end, take_line *take, void *context, int64_t *done) {
     char *buffer = dt_allocate(4 * LONGEST_LINE);
     size_t n_read = 1;
     dt_status *status = buffer != NULL ? NULL : no_memory();
@@ -114,9 +121,7 @@ static dt_status *read_lines(dt_ps_ledger *ledger, int64_t begin, int64_t end, d
         const char *text = buffer, *newline = NULL;
         while (status == NULL && *done < end && (newline = memchr(text, '\n', n_read)) != NULL) {
             size_t n = (size_t)(newline - text);
-            line one = {.begin = *done};
-            status = parse(ledger, text, n, &one);
-            if (status == NULL) status = take(ledger, &one, context);
+            status = read_line(ledger, *done, text, n, take, context);
             text += n + 1, n_read -= n + 1, *done += (int64_t)n + 1;
         }
         if (status != NULL || newline != NULL || *done >= end) continue;
