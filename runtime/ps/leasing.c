@@ -752,7 +752,7 @@ static dt_status *give(dt_ps_team *team, dt_session *session, const task *to, in
     return status;
 }
 
-/* A worker that asks for what is not here hears that, by nothing. The task's payload is released. */
+/* A worker that asks for what is not here is refused. The task's payload is released. */
 static dt_status *give_rows(dt_ps_team *team, dt_session *session, task *asked) {
     const dt_ps_payload *which = &asked->asked.payload;
     dt_ps_message message = {.kind = DT_PS_ROWS,
@@ -766,6 +766,7 @@ static dt_status *give_rows(dt_ps_team *team, dt_session *session, task *asked) 
     dt_release(rows);
     dt_ps_payload_release(&asked->asked.payload);
     if (status != NULL && dt_status_code(status) != DT_DATA_LOSS) return status;
+    if (status != NULL) message = dt_ps_team_refusal(status);
     dt_status_free(status);
     if (values != NULL) message.payload = (dt_ps_payload){.data = values, .bytes = bytes, .release = release_piece, .owner = values};
     return post(team, asked->peer, message);

@@ -96,6 +96,12 @@ dt_status *dt_ps_team_refuse(dt_ps_team *team, uint32_t peer, dt_ps_refused why,
     return dt_ps_refuse(team->socket, peer, why, "%s", reason);
 }
 
+dt_ps_message dt_ps_team_refusal(const dt_status *why) {
+    dt_ps_message message = {.kind = DT_PS_REFUSAL, .refusal.why = DT_PS_REFUSED_OTHERWISE};
+    snprintf(message.refusal.reason, sizeof message.refusal.reason, "%s", dt_status_message(why));
+    return message;
+}
+
 /* A server that this process has connected to. */
 static dt_status *welcomed(dt_ps_team *team, uint32_t peer, const dt_ps_welcome *welcome) {
     if (welcome->part != peer)
@@ -319,7 +325,10 @@ static dt_status *take_event(dt_ps_team *team, double seconds, bool *any) {
         if (!event.is_final && team->options.note != NULL) team->options.note(event.text);
         break;
     }
-    if (event.is_final) return dt_error(DT_FAILED_PRECONDITION, "%s", event.text);
+    if (event.is_final) {
+        end_run(team, event.text); /* under a plan it is heard only once that is over */
+        return dt_error(DT_FAILED_PRECONDITION, "%s", event.text);
+    }
     if (dt_status_code(status) != DT_DATA_LOSS) return status;
     dt_status *refused = dt_ps_team_refuse(team, event.peer, DT_PS_REFUSED_MESSAGE, dt_status_message(status));
     dt_status_free(status);

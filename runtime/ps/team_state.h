@@ -72,7 +72,14 @@ struct dt_ps_team {
 static inline bool dt_ps_team_leads(const dt_ps_team *team) { return team->options.part == 0; }
 static inline bool dt_ps_team_is_worker(const dt_ps_team *team) { return team->options.part < 0; }
 
-static inline dt_status *dt_ps_team_send(dt_ps_team *team, uint32_t peer, dt_ps_message *message) { return dt_ps_send(team->socket, peer, message); }
+/* Ends the connection of somebody whom nobody else is to suffer from: it is no member any more. */
+dt_status *dt_ps_team_refuse(dt_ps_team *team, uint32_t peer, dt_ps_refused why, const char *reason);
+dt_ps_message dt_ps_team_refusal(const dt_status *why); /* a message that does so, of somebody who is not to come again */
+
+static inline dt_status *dt_ps_team_send(dt_ps_team *team, uint32_t peer, dt_ps_message *message) {
+    if (message->kind == DT_PS_REFUSAL) return dt_ps_team_refuse(team, peer, (dt_ps_refused)message->refusal.why, message->refusal.reason);
+    return dt_ps_send(team->socket, peer, message);
+}
 
 /* In asynchronous servers: the plan's number as it is to a worker, who has another identity each time that it takes part. What was on its way to or
  * from an earlier one, by the same connection, is of another plan. */
@@ -90,7 +97,4 @@ static inline uint64_t dt_ps_team_number_from(const dt_ps_team *team, const dt_p
 
 /* Somebody is lost whom the plan needs: it fails. The first reason stands. */
 void dt_ps_team_lose(dt_ps_team *team, const char *text);
-/* Ends the connection of somebody whom nobody else is to suffer from: it is no member any more. */
-dt_status *dt_ps_team_refuse(dt_ps_team *team, uint32_t peer, dt_ps_refused why, const char *reason);
-
 #endif

@@ -277,6 +277,21 @@ static void a_number_beyond_its_bound_is_refused(void **state) {
     assert_true(n_bounds > 0);
 }
 
+static void a_payload_of_half_an_item_is_refused(void **state) {
+    (void)state;
+    int n_kinds = 0;
+    for (int kind = 0; kind < DT_PS_N_KINDS; kind++) {
+        size_t item = dt_ps_kind_item_bytes((dt_ps_kind)kind);
+        draw from = {.state = 3};
+        dt_ps_message message = draw_message(&from, (dt_ps_kind)kind);
+        if (item < 2) continue;
+        message.payload.bytes = item + item / 2;
+        expect_refused(&message, "12 bytes beside it, where items have 8");
+        n_kinds++;
+    }
+    assert_int_equal(n_kinds, 1); /* rows_wanted */
+}
+
 static void what_is_no_message_is_refused(void **state) {
     (void)state;
     static bytes written;
@@ -302,6 +317,7 @@ int main(void) {
         cmocka_unit_test(an_altered_bit_is_found),
         cmocka_unit_test(a_payload_belongs_to_its_message),
         cmocka_unit_test(a_number_beyond_its_bound_is_refused),
+        cmocka_unit_test(a_payload_of_half_an_item_is_refused),
         cmocka_unit_test(what_is_no_message_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

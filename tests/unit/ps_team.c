@@ -3,51 +3,11 @@
 #include "runtime/ps/team.h"
 
 #include "base/memory.h"
-#include "runtime/ps/socket.h"
-#include "runtime/threads/clock.h"
-#include "tests/support/expect.h"
+#include "tests/support/ps_peers.h"
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <time.h>
-
-static const double PATIENCE_SECONDS = 20; /* on a busy machine */
-static const uint8_t artifact[32] = {1, 2, 3};
-
-static dt_ps_socket *open_socket(const char *name, dt_ps_role role, int part, const char *const *servers, int n_servers) {
-    dt_ps_socket *socket;
-    dt_ps_socket_options options = {.servers = servers, .n_servers = n_servers, .listen = n_servers == 0 ? "127.0.0.1:*" : NULL};
-    options.hello = (dt_ps_hello){.role = (uint8_t)role, .part = (uint32_t)part};
-    memcpy(options.hello.artifact, artifact, sizeof artifact);
-    snprintf(options.hello.name, sizeof options.hello.name, "%s", name);
-    expect_ok(dt_ps_socket_open(&options, &socket));
-    return socket;
-}
-
-static dt_ps_socket *server_0(void) { return open_socket("server", DT_PS_SERVER, 0, NULL, 0); }
-static dt_ps_socket *worker_of(const char *name, const char *address) { return open_socket(name, DT_PS_WORKER, 0, &address, 1); }
-
-/* The next event of that kind, and of a message of `what`; others are passed over. */
-static dt_ps_event expect(dt_ps_socket *socket, dt_ps_event_kind kind, dt_ps_kind what, const char *words) {
-    dt_ps_event event;
-    for (double end = dt_seconds_now() + PATIENCE_SECONDS; dt_seconds_now() < end;) {
-        expect_ok(dt_ps_receive(socket, 0.01, &event));
-        if (event.kind == DT_PS_MESSAGE) dt_ps_payload_release(&event.message.payload);
-        if (event.kind == kind && (kind != DT_PS_MESSAGE || event.message.kind == what) && strstr(event.text, words) != NULL) return event;
-    }
-    fail_msg("no event %d, message %d, %s", kind, what, words);
-    return event;
-}
-
-static dt_ps_event expect_message(dt_ps_socket *socket, dt_ps_kind what) { return expect(socket, DT_PS_MESSAGE, what, ""); }
-static uint32_t expect_peer(dt_ps_socket *socket) { return expect(socket, DT_PS_JOINED, DT_PS_PING, "").peer; }
-
-static void say(dt_ps_socket *socket, uint32_t peer, dt_ps_message message) { expect_ok(dt_ps_send(socket, peer, &message)); }
-static void offer(dt_ps_socket *socket, uint64_t id, uint64_t left) {
-    say(socket, 0, (dt_ps_message){.kind = DT_PS_OFFER, .offer = {.id = id, .left = left}});
-}
-static void ready(dt_ps_socket *socket, uint64_t plan) { say(socket, 0, (dt_ps_message){.kind = DT_PS_READY, .ready = {.plan = plan}}); }
 
 /* ---- the member that is tested, in a thread of its own ---- */
 
@@ -92,7 +52,7 @@ static void *run(void *argument) {
 
 static void start(member *self, dt_ps_team_options options) {
     *self = (member){.options = options};
-    self->options.artifact = artifact;
+    self->options.artifact = ps_artifact;
     self->options.stop = &self->stop;
     self->options.regroups = true;
     if (options.deadline_seconds == 0) self->options.deadline_seconds = PATIENCE_SECONDS;
@@ -132,7 +92,7 @@ static void memory_that_is_out_is_an_error(void **state) {
     static const char *const servers[] = {"127.0.0.1:1", "127.0.0.1:2"};
     atomic_int stop = SIGTERM; /* server 0 is not there, and not waited for */
     dt_ps_team_options options = {
-        .part = 1, .n_servers = 2, .servers = servers, .listen = "127.0.0.1:*", .artifact = artifact, .settings = "--seed=1", .stop = &stop};
+        .part = 1, .n_servers = 2, .servers = servers, .listen = "127.0.0.1:*", .artifact = ps_artifact, .settings = "--seed=1", .stop = &stop};
     dt_ps_team *team = NULL;
     int n_failed = 0;
     for (dt_status *status = NULL; team == NULL; n_failed += status != NULL) {
