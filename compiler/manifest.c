@@ -79,7 +79,7 @@ static void add_variables(cJSON *root, const dt_compilation *compilation) {
     }
 }
 
-/* Of the slots that GPUs share out, which are not those of processors: the plans differ. */
+/* Of what GPUs share out, which is not the same as processors: the plans differ. */
 static void add_variable_shares(cJSON *object, const dt_compilation *compilation) {
     cJSON *array = NULL;
     for (size_t i = 0; i < compilation->module->variables.n; i++) {
@@ -318,6 +318,7 @@ static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_pro
         cJSON_AddBoolToObject(item, "divided", kernel->divided);
         add_integers(item, "buffers", kernel->buffers, kernel->n_buffers);
         add_writes(item, plan, kernel);
+        if (kernel->for_examples) cJSON_AddTrueToObject(item, "for_examples");
         add_gathers(item, kernel);
         dt_kernel_count count = dt_kernel_count_of(plan, kernel);
         add_amount(item, "flops", count.flops, plan->microbatch_rows);

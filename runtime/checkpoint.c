@@ -119,12 +119,13 @@ static dt_status *write_tensors(const dt_checkpoint_source *from, const char *fo
     return status;
 }
 
-/* In the order in which they are written: tables and their slots are all of one type. */
-static dt_status *give(dt_session *session, bool slots) {
+/* Those whose elements have so many bytes. */
+static dt_status *give(dt_session *session, bool slots, size_t width) {
     const dt_artifact *artifact = dt_session_artifact(session);
     for (int i = 0; i < artifact->n_variables; i++) {
         int64_t bytes = artifact->variables[i].bytes;
         if (!belongs(&artifact->variables[i], slots) || !dt_session_is_in_parts(session, i)) continue;
+        if (dt_dtype_bytes(artifact->variables[i].tensor.dtype) != width) continue;
         for (int64_t first = 0, n; first < bytes; first += n) {
             n = bytes - first < DT_SAFETENSORS_PIECE_BYTES ? bytes - first : DT_SAFETENSORS_PIECE_BYTES;
             DT_TRY(dt_session_collect_part(session, i, (dt_byte_range){first, n}, NULL));
@@ -133,9 +134,11 @@ static dt_status *give(dt_session *session, bool slots) {
     return NULL;
 }
 
+/* In the order in which they are written (safetensors.h). */
 dt_status *dt_checkpoint_give_parts(dt_session *session) {
-    DT_TRY(give(session, false));
-    return give(session, true);
+    for (int slots = 0; slots < 2; slots++)
+        for (size_t width = 8; width > 0; width /= 2) DT_TRY(give(session, slots != 0, width));
+    return NULL;
 }
 
 static dt_status *write_state(const dt_checkpoint_source *from, const char *folder, const dt_checkpoint_state *state) {

@@ -34,10 +34,10 @@ struct dt_checkpoint_writer {
 
 static int64_t aligned(int64_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
-int64_t dt_checkpoint_copy_bytes(const dt_artifact *artifact, bool in_parts) {
+int64_t dt_checkpoint_copy_bytes(const dt_artifact *artifact, const dt_session_options *options) {
     int64_t bytes = 0;
     for (int v = 0; v < artifact->n_variables; v++)
-        if (!in_parts || artifact->variables[v].row_init < 0) bytes += aligned(artifact->variables[v].bytes);
+        if (!dt_session_collects_in_parts(&artifact->variables[v], options)) bytes += aligned(artifact->variables[v].bytes);
     return bytes;
 }
 
@@ -49,7 +49,7 @@ dt_status *dt_checkpoint_writer_create(dt_session *session, const dt_checkpoint_
     made->session = session;
     made->options = *options;
     for (int v = 0; v < artifact->n_variables; v++) made->in_parts |= dt_session_is_in_parts(session, v);
-    made->copy_bytes = dt_checkpoint_copy_bytes(artifact, made->in_parts);
+    made->copy_bytes = dt_checkpoint_copy_bytes(artifact, dt_session_get_options(session));
     made->memory = dt_allocate((size_t)made->copy_bytes);
     made->variables = dt_allocate_zeroed((size_t)artifact->n_variables, sizeof *made->variables);
     dt_status *status = dt_timeline_add_thread(options->timeline, SPANS, &made->recorder, "checkpoints");

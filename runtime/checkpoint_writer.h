@@ -2,8 +2,9 @@
  *
  * A checkpoint begins on the boundary of a step: the variables are copied to the host's memory. A thread then writes the copy (checkpoint.h) and
  * removes what is no longer to be kept. There is one copy, so the next checkpoint waits for the one before. What the thread has done, or how it
- * failed, is told to the caller by its own calls: nobody else's thread is called. Where processes have rows of tables, which may be too large for a
- * copy in one of them, these are collected part by part while they are written, and training waits for that. A NULL is a valid writer everywhere
+ * failed, is told to the caller by its own calls: nobody else's thread is called. What is too large for one
+ * process, maybe, tables of which processes have rows, and what parameter servers have shares of, is collected part by part while it is written, and
+ * training waits for that. A NULL is a valid writer everywhere
  * here, of a run that writes none. Threads: one caller. */
 #ifndef DT_RUNTIME_CHECKPOINT_WRITER_H
 #define DT_RUNTIME_CHECKPOINT_WRITER_H
@@ -22,8 +23,8 @@ typedef struct dt_checkpoint_writer_options {
     void *context;
 } dt_checkpoint_writer_options;
 
-/* Of the host's memory, for the copy. in_parts: of tables of which processes have rows there is none. */
-int64_t dt_checkpoint_copy_bytes(const dt_artifact *artifact, bool in_parts);
+/* Of the host's memory, for the copy that a session with these options will be written from. */
+int64_t dt_checkpoint_copy_bytes(const dt_artifact *artifact, const dt_session_options *options);
 
 /* The session and the folder's name outlive the writer. */
 dt_status *dt_checkpoint_writer_create(dt_session *session, const dt_checkpoint_writer_options *options, dt_checkpoint_writer **writer);

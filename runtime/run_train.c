@@ -343,8 +343,7 @@ static dt_status *open_session(training *run) {
     dt_run_details_want(options, &run->about);
     run->about.steps_per_epoch = dt_pipeline_n_batches(run->data);
     run->about.epochs = epochs_of(options, run->about.steps_per_epoch);
-    bool in_parts = options->by_rows && dt_processes_count(options->processes) > 1;
-    if (options->checkpoint_dir != NULL && dt_run_leads(options)) run->about.host_bytes = dt_checkpoint_copy_bytes(run->artifact, in_parts);
+    run->about.host_bytes = options->checkpoint_dir != NULL && dt_run_leads(options) ? dt_checkpoint_copy_bytes(run->artifact, &run->about) : 0;
     DT_TRY(dt_run_open_session(run->kernels, options, &run->about, &run->session));
     DT_TRY(open_writer(run));
     DT_TRY(dt_pipeline_check(run->data, run->step));

@@ -1,5 +1,6 @@
 /* share_updates: what of an update processes may share out, so that each keeps its share of an optimizer's states alone (ZeRO-1, `dtrun train
- * --shard-optimizer`). Nothing else changes by it: where nobody shares out, plans run as they did.
+ * --shard-optimizer`), and a parameter server its share of the parameters too. Nothing else changes by it: where nobody shares out, plans run as they
+ * did.
  *
  * A nest can be shared out if it goes through a tensor element by element, or adds it up in blocks (split_reductions): which elements of the tensor,
  * of others like it, or of the sums of blocks, an iteration touches is then known from its number, so that a process whose share is whole lines, or
@@ -11,9 +12,13 @@
  * sums of blocks. Of a gradient that the family alone reads, each process is sent its own share. What belongs to no family, small tensors
  * among it, all processes compute alike.
  *
+ * So is a parameter that what servers run (owners.h) touches in no other way. Who computes examples needs it whole, and it is gathered there. Servers
+ * draw initial weights whole, before they keep their shares, so it does not matter how an initialiser goes through it.
+ *
  * Initial weights are drawn row by row, and a slot's zeros are written beside them: they become a nest of their own. */
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/nest.h"
+#include "compiler/passes/owners.h"
 #include "compiler/passes/passes.h"
 
 /* How an iteration of a nest's loop 0 goes through the tensors of a family. */
@@ -216,42 +221,75 @@ static void find_families(sharing *s) {
     }
 }
 
-/* ---- slots ---- */
+/* ---- variables ---- */
 
-/* Of the module: which slots can be shared out, and with which others they are cut alike. */
-typedef struct slots {
+/* Of the module: which variables can be shared out, and with which others they are cut alike. */
+typedef struct variables {
     bool *can_share; /* [variables] */
     int *parents;    /* the same: a forest */
     bool *adds_up;   /* [variables] of the family: a norm is taken of a tensor that is cut alike */
-} slots;
+} variables;
 
-static int family_of_slot(const slots *slots, int v) {
-    while (slots->parents[v] != v) v = slots->parents[v];
+static int family_of_variable(const variables *all, int v) {
+    while (all->parents[v] != v) v = all->parents[v];
     return v;
 }
 
-/* Those that are touched in another way are not. */
-static void rule_out(const sharing *s, const slots *slots) {
-    touches all = all_touches(s);
-    for (size_t t = 0; t < all.n; t++)
-        if (is_slot(s->module, s->plan, all.items[t].buffer) && !all.items[t].along)
-            slots->can_share[s->plan->buffers[all.items[t].buffer].variable] = false;
+/* Whether the buffer is a variable that is shared out where the plan's function runs. */
+static bool shares(const sharing *s, const variables *all, int buffer) {
+    bool is_draft = s->plan->function->role == DT_ROLE_INIT && !is_slot(s->module, s->plan, buffer); /* initial weights */
+    return s->plan->buffers[buffer].space == DT_MEMORY_VARIABLE && !is_draft && all->can_share[s->plan->buffers[buffer].variable];
+}
+
+/* A slot that is touched in another way. */
+static void rule_out_slots(const sharing *s, const variables *all) {
+    touches every = all_touches(s);
+    for (size_t t = 0; t < every.n; t++)
+        if (is_slot(s->module, s->plan, every.items[t].buffer) && !every.items[t].along)
+            all->can_share[s->plan->buffers[every.items[t].buffer].variable] = false;
     for (size_t r = 0; r < s->plan->function->results.n; r++)
-        if (is_slot(s->module, s->plan, s->plan->results[r])) slots->can_share[s->plan->buffers[s->plan->results[r]].variable] = false;
+        if (is_slot(s->module, s->plan, s->plan->results[r])) all->can_share[s->plan->buffers[s->plan->results[r]].variable] = false;
 }
 
-static bool shares(const sharing *s, const slots *slots, int buffer) {
-    return is_slot(s->module, s->plan, buffer) && slots->can_share[s->plan->buffers[buffer].variable];
+/* needed[n_kernels]: what servers run, if they share out the families of variables that can be. */
+static void find_needed(const sharing *s, const variables *all, bool *needed) {
+    bool *of_variables = DT_NEW_ARRAY(s->arena, bool, s->plan->n_buffers), *shared = DT_NEW_ARRAY(s->arena, bool, s->plan->n_kernels);
+    for (int b = 0; b < s->plan->n_buffers; b++)
+        if (shares(s, all, b)) of_variables[family_of(s, b)] = true;
+    for (int k = 0; k < s->plan->n_kernels; k++)
+        for (int n = 0; n < s->plan->kernels[k].n_nests; n++) {
+            int buffer = s->walks[k][n].family_buffer;
+            if (buffer >= 0 && of_variables[family_of(s, buffer)]) shared[k] = true;
+        }
+    dt_owners_find_kernels(s->arena, s->plan, shared, needed);
 }
 
-static void join_slots(const sharing *s, const slots *slots) {
+/* A parameter that a server would touch in another way, in a step. */
+static void rule_out_parameters(const sharing *s, const variables *all) {
+    bool *needed = DT_NEW_ARRAY(s->arena, bool, s->plan->n_kernels);
+    touches every = all_touches(s);
+    find_needed(s, all, needed);
+    for (size_t t = 0; t < every.n; t++) {
+        const touch *one = &every.items[t];
+        int whose = s->walks[one->kernel][one->nest].family_buffer;
+        bool is_own = one->along && whose >= 0 && family_of(s, whose) == family_of(s, one->buffer);
+        if (needed[one->kernel] && !is_own && shares(s, all, one->buffer) && !is_slot(s->module, s->plan, one->buffer))
+            all->can_share[s->plan->buffers[one->buffer].variable] = false;
+    }
+    for (int b = 0; b < s->plan->n_buffers; b++)
+        if (s->plan->buffers[b].view != NULL && shares(s, all, b)) all->can_share[s->plan->buffers[b].variable] = false;
+    for (size_t r = 0; r < s->plan->function->results.n; r++)
+        if (shares(s, all, s->plan->results[r])) all->can_share[s->plan->buffers[s->plan->results[r]].variable] = false;
+}
+
+static void join_variables(const sharing *s, const variables *all) {
     for (int a = 0; a < s->plan->n_buffers; a++)
         for (int b = 0; b < a; b++)
-            if (shares(s, slots, a) && shares(s, slots, b) && family_of(s, a) == family_of(s, b))
-                slots->parents[family_of_slot(slots, s->plan->buffers[a].variable)] = family_of_slot(slots, s->plan->buffers[b].variable);
+            if (shares(s, all, a) && shares(s, all, b) && family_of(s, a) == family_of(s, b))
+                all->parents[family_of_variable(all, s->plan->buffers[a].variable)] = family_of_variable(all, s->plan->buffers[b].variable);
 }
 
-static void note_sums(const sharing *s, const slots *slots) {
+static void note_sums(const sharing *s, const variables *all) {
     bool *adds_up = DT_NEW_ARRAY(s->arena, bool, s->plan->n_buffers); /* of the plan's family */
     for (int k = 0; k < s->plan->n_kernels; k++)
         for (int n = 0; n < s->plan->kernels[k].n_nests; n++) {
@@ -259,20 +297,20 @@ static void note_sums(const sharing *s, const slots *slots) {
             if (walk->step > 1 && walk->family_buffer >= 0) adds_up[family_of(s, walk->family_buffer)] = true;
         }
     for (int b = 0; b < s->plan->n_buffers; b++)
-        if (shares(s, slots, b) && adds_up[family_of(s, b)]) slots->adds_up[family_of_slot(slots, s->plan->buffers[b].variable)] = true;
+        if (shares(s, all, b) && adds_up[family_of(s, b)]) all->adds_up[family_of_variable(all, s->plan->buffers[b].variable)] = true;
 }
 
 /* Families take turns with their units. */
-static const dt_share *shares_of_slots(dt_arena *arena, const dt_module *module, const slots *slots) {
+static const dt_share *shares_of_variables(dt_arena *arena, const dt_module *module, const variables *all) {
     int n = (int)module->variables.n;
     dt_share *made = DT_NEW_ARRAY(arena, dt_share, n);
     int64_t *turns = DT_NEW_ARRAY(arena, int64_t, n), n_units = 0;
     for (int v = 0; v < n; v++) turns[v] = -1;
     for (int v = 0; v < n; v++) {
-        int family = family_of_slot(slots, v);
+        int family = family_of_variable(all, v);
         int64_t elements = dt_shape_elements(module->variables.items[v].shape, 1, 1);
-        int64_t unit = slots->adds_up[family] ? dt_share_block(elements) : DT_SHARE_LINE;
-        if (!slots->can_share[v]) continue;
+        int64_t unit = all->adds_up[family] ? dt_share_block(elements) : DT_SHARE_LINE;
+        if (!all->can_share[v]) continue;
         if (turns[family] < 0) {
             turns[family] = n_units;
             n_units += (elements + unit - 1) / unit;
@@ -284,12 +322,11 @@ static const dt_share *shares_of_slots(dt_arena *arena, const dt_module *module,
 
 /* ---- what a plan says of it ---- */
 
-/* How each family of the plan is cut that has a slot which is shared out. [n_buffers] of the family */
-static dt_share *shares_of_families(const sharing *s, const dt_share *of_variables) {
+/* How each family of the plan is cut that has a variable which is shared out. [n_buffers] of the family */
+static dt_share *shares_of_families(const sharing *s, const variables *all, const dt_share *of_variables) {
     dt_share *made = DT_NEW_ARRAY(s->arena, dt_share, s->plan->n_buffers);
     for (int b = 0; b < s->plan->n_buffers; b++)
-        if (is_slot(s->module, s->plan, b) && of_variables[s->plan->buffers[b].variable].unit > 0)
-            made[family_of(s, b)] = of_variables[s->plan->buffers[b].variable];
+        if (shares(s, all, b)) made[family_of(s, b)] = of_variables[s->plan->buffers[b].variable];
     return made;
 }
 
@@ -303,7 +340,8 @@ static bool *needed_whole(const sharing *s, const dt_share *of_variables) {
     }
     for (size_t r = 0; r < s->plan->function->results.n; r++) whole[s->plan->results[r]] = true;
     for (int b = 0; b < s->plan->n_buffers; b++)
-        if (s->plan->buffers[b].space == DT_MEMORY_VARIABLE) whole[b] = of_variables[s->plan->buffers[b].variable].unit == 0;
+        if (s->plan->buffers[b].space == DT_MEMORY_VARIABLE)
+            whole[b] = !is_slot(s->module, s->plan, b) || of_variables[s->plan->buffers[b].variable].unit == 0;
     return whole;
 }
 
@@ -349,40 +387,57 @@ static void share_exchanges(const sharing *s, const dt_share *of_families, const
         }
 }
 
-static void share_plan(const sharing *s, const dt_share *of_variables) {
-    const dt_share *of_families = shares_of_families(s, of_variables);
+/* Kernels that servers do without. */
+static void mark_kernels(const sharing *s, const variables *all) {
+    bool *needed = DT_NEW_ARRAY(s->arena, bool, s->plan->n_kernels);
+    find_needed(s, all, needed);
+    for (int g = 0; g < s->plan->n_segments; g++)
+        for (int i = 0; i < s->plan->segments[g].n_device_kernels; i++) {
+            int k = s->plan->segments[g].device_kernels[i];
+            s->plan->kernels[k].for_examples = !needed[k];
+        }
+}
+
+static void share_plan(const sharing *s, const variables *all, const dt_share *of_variables) {
+    const dt_share *of_families = shares_of_families(s, all, of_variables);
     share_nests(s, of_families);
     share_exchanges(s, of_families, needed_whole(s, of_variables));
+    mark_kernels(s, all);
 }
 
 /* ---- the pass ---- */
 
 static bool has_variables(const dt_plan *plan) { return plan->function->role == DT_ROLE_INIT || dt_function_role_has_rows(plan->function->role); }
 
+static variables all_variables(dt_arena *arena, const dt_module *module) {
+    int n = (int)module->variables.n;
+    variables all = {DT_NEW_ARRAY(arena, bool, n), DT_NEW_ARRAY(arena, int, n), DT_NEW_ARRAY(arena, bool, n)};
+    for (int v = 0; v < n; v++) {
+        const dt_variable *variable = &module->variables.items[v];
+        bool is_kept = variable->kind == DT_VARIABLE_SLOT || variable->kind == DT_VARIABLE_PARAMETER;
+        all.can_share[v] = is_kept && dt_shape_elements(variable->shape, 1, 1) >= DT_SHARE_LEAST;
+        all.parents[v] = v;
+    }
+    return all;
+}
+
 dt_status *dt_pass_share_updates(dt_compilation *compilation) {
     dt_arena *arena = compilation->arena;
     const dt_module *module = compilation->module;
-    int n_variables = (int)module->variables.n;
-    sharing *all = DT_NEW_ARRAY(arena, sharing, compilation->n_plans);
-    slots slots = {DT_NEW_ARRAY(arena, bool, n_variables), DT_NEW_ARRAY(arena, int, n_variables), DT_NEW_ARRAY(arena, bool, n_variables)};
-    for (int v = 0; v < n_variables; v++) {
-        const dt_variable *variable = &module->variables.items[v];
-        slots.can_share[v] = variable->kind == DT_VARIABLE_SLOT && dt_shape_elements(variable->shape, 1, 1) >= DT_SHARE_LEAST;
-        slots.parents[v] = v;
-    }
+    sharing *plans = DT_NEW_ARRAY(arena, sharing, compilation->n_plans);
+    variables all = all_variables(arena, module);
+    int n = 0;
     for (int p = 0; p < compilation->n_plans; p++) {
-        all[p] = (sharing){.arena = arena, .module = module, .plan = compilation->plans[p]};
-        if (!has_variables(all[p].plan)) continue;
-        if (all[p].plan->function->role == DT_ROLE_INIT) separate_slots(arena, module, all[p].plan);
-        find_families(&all[p]);
-        rule_out(&all[p], &slots);
+        if (!has_variables(compilation->plans[p])) continue;
+        plans[n] = (sharing){.arena = arena, .module = module, .plan = compilation->plans[p]};
+        if (plans[n].plan->function->role == DT_ROLE_INIT) separate_slots(arena, module, plans[n].plan);
+        find_families(&plans[n]);
+        rule_out_slots(&plans[n++], &all);
     }
-    for (int p = 0; p < compilation->n_plans; p++)
-        if (has_variables(all[p].plan)) join_slots(&all[p], &slots);
-    for (int p = 0; p < compilation->n_plans; p++)
-        if (has_variables(all[p].plan)) note_sums(&all[p], &slots);
-    compilation->variable_shares = shares_of_slots(arena, module, &slots);
-    for (int p = 0; p < compilation->n_plans; p++)
-        if (has_variables(all[p].plan)) share_plan(&all[p], compilation->variable_shares);
+    for (int p = 0; p < n; p++) rule_out_parameters(&plans[p], &all);
+    for (int p = 0; p < n; p++) join_variables(&plans[p], &all);
+    for (int p = 0; p < n; p++) note_sums(&plans[p], &all);
+    compilation->variable_shares = shares_of_variables(arena, module, &all);
+    for (int p = 0; p < n; p++) share_plan(&plans[p], &all, compilation->variable_shares);
     return NULL;
 }

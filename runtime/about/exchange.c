@@ -368,7 +368,7 @@ static dt_status *say_step(layout *of, const dt_artifact_step *step) {
 static dt_status *say_steps(layout *of) {
     if (setjmp(of->guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the schedules of %" PRId64 " processes", of->n_asked);
     for (int i = 0; i < of->artifact->n_steps; i++) DT_TRY(say_step(of, &of->artifact->steps[i]));
-    if (of->options->shard_optimizer) dt_memory_print_sharing(of->artifact, of->n_processes, true, of->text);
+    if (of->options->shard_optimizer) dt_memory_print_sharing(of->artifact, (dt_process_roles){.n_processes = of->n_processes}, true, of->text);
     return NULL;
 }
 

@@ -53,7 +53,7 @@ typedef struct dt_artifact_variable {
     bool trainable;
     dt_artifact_tensor tensor; /* no rows */
     int64_t bytes;
-    dt_share share;        /* of a slot that processes may share out */
+    dt_share share;        /* of a slot that processes may share out, and of a parameter that parameter servers may */
     double launch_default; /* of a launch value: what the initialiser writes */
     bool by_rows;          /* of artifact->by_rows: a table or a slot of one, of which steps take rows: it is no variable of theirs */
     int row_init;          /* function: initial values of B rows, the first of which is row_offset of the launch. Where there is none, -1 */
@@ -117,7 +117,8 @@ typedef struct dt_artifact_kernel {
     const char *lines; /* "fashion_cnn.dt:14", for people */
     int loop;          /* the innermost one whose body it is in; -1: none. Those of a body stand side by side in their segment */
     bool once;
-    bool divided; /* it does its part of the work a call: launch.part of launch.n_parts */
+    bool divided;      /* it does its part of the work a call: launch.part of launch.n_parts */
+    bool for_examples; /* once, and who computes no examples does without it: nothing that it writes gets into variables or results */
     int n_buffers;
     const int *buffers;
     int n_writes; /* of these, what it writes that is there once for all replicas: DEVICE and VARIABLE */

@@ -150,7 +150,7 @@ static dt_status *read_writes(dt_artifact_reader *reader, const dt_json *object,
     return NULL;
 }
 
-/* Everybody has room for all of it. */
+/* Whoever computes examples has room for all of it. */
 static dt_status *read_gathers(dt_artifact_reader *reader, const dt_json *object, const dt_artifact_function *function, dt_artifact_kernel *kernel) {
     dt_json array;
     if (!dt_json_has(object, "gathers")) return NULL;
@@ -165,8 +165,8 @@ static dt_status *read_gathers(dt_artifact_reader *reader, const dt_json *object
         dt_artifact_gather *gather = &gathers[item.index];
         gather->buffer = (int)number;
         DT_TRY(dt_artifact_read_share(&item, tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype), &gather->share));
-        bool is_whole = buffer->space == DT_MEMORY_DEVICE ||
-                        (buffer->space == DT_MEMORY_VARIABLE && reader->artifact->variables[buffer->variable].share.unit == 0);
+        const dt_artifact_variable *variable = buffer->space == DT_MEMORY_VARIABLE ? &reader->artifact->variables[buffer->variable] : NULL;
+        bool is_whole = buffer->space == DT_MEMORY_DEVICE || (variable != NULL && (variable->kind != DT_VARIABLE_SLOT || variable->share.unit == 0));
         if (buffer->view != NULL || gather->share.unit == 0 || tensor->has_rows || !is_whole || !kernel->divided)
             return dt_json_wrong(&item, "%s is nothing that processes gather", tensor->name != NULL ? tensor->name : "the buffer");
     }
@@ -186,6 +186,8 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
         kernel->loop = (int)loop;
         DT_TRY(dt_json_bool(&item, "once", &kernel->once));
         DT_TRY(dt_json_bool(&item, "divided", &kernel->divided));
+        if (dt_json_has(&item, "for_examples")) DT_TRY(dt_json_bool(&item, "for_examples", &kernel->for_examples));
+        if (kernel->for_examples && !kernel->once) return dt_json_wrong(&item, "a kernel of replicas is for examples anyway");
         if (kernel->divided && kernel->loop >= 0) return dt_json_wrong(&item, "a kernel in a loop is not divided");
         kernel->lines = "";
         if (dt_json_has(&item, "lines")) {

@@ -164,12 +164,16 @@ static void scatter_directly(builder *b) {
     end_round(b);
 }
 
+static bool is_given(const dt_schedule_options *options, int process) {
+    return !options->for_workers || dt_process_holds(roles_of(options), process);
+}
+
 static void gather_directly(builder *b) {
     int self = b->options->process, n_processes = b->options->n_processes;
     for (int i = 1; i < n_processes; i++) {
         int peer = (self + i) % n_processes;
-        send_to(b, peer, 0, share_of(b->options, self));
-        receive_from(b, peer, 0, share_of(b->options, peer));
+        if (is_given(b->options, peer)) send_to(b, peer, 0, share_of(b->options, self));
+        if (is_given(b->options, self)) receive_from(b, peer, 0, share_of(b->options, peer));
     }
     end_round(b);
 }

@@ -35,7 +35,7 @@ static inline int64_t dt_schedule_whole_units(int64_t bytes) { return (bytes + D
 typedef enum dt_schedule_goal {
     DT_SCHEDULE_ALL_REDUCE,     /* everybody gets the whole sum */
     DT_SCHEDULE_REDUCE_SCATTER, /* each gets the sum of its own part */
-    DT_SCHEDULE_ALL_GATHER      /* each has its own part, which everybody gets */
+    DT_SCHEDULE_ALL_GATHER      /* each has its own part, which everybody gets, or all workers */
 } dt_schedule_goal;
 
 typedef enum dt_schedule_algorithm {
@@ -55,6 +55,7 @@ typedef struct dt_schedule_options {
     const int64_t *parts;   /* [n_processes + 1] REDUCE_SCATTER, ALL_GATHER: process p's part of the image is [parts[p], parts[p + 1]), from 0 to
                                n_bytes. It may be empty, and end within a unit */
     const int64_t *ends;    /* [n_processes] with parts, of which only the beginning is exchanged: [parts[p], ends[p]). NULL: all of them are */
+    bool for_workers;       /* ALL_GATHER, where there are servers: these get nothing */
 } dt_schedule_options;
 
 /* A node of the tree: the sum of microbatches [first, first + span). */

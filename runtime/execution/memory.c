@@ -45,13 +45,14 @@ static bool trains(const dt_artifact *artifact, int function) {
 bool dt_memory_has(const dt_artifact *artifact, int wanted, int function) {
     dt_function_role role = artifact->functions[function].role;
     if (wanted == DT_FORWARD_FUNCTIONS) return role == DT_ROLE_STEP && !trains(artifact, function);
+    if (wanted == DT_INITIAL_FUNCTIONS) return role == DT_ROLE_INIT;
     return wanted == DT_ALL_FUNCTIONS ? role == DT_ROLE_INIT || role == DT_ROLE_STEP : wanted == function;
 }
 
 /* A slot is needed where a function that is wanted reads it. */
 bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variable) {
     if (wanted >= 0 || artifact->variables[variable].by_rows) return false;
-    if (wanted == DT_ALL_FUNCTIONS || artifact->variables[variable].kind != DT_VARIABLE_SLOT) return true;
+    if (wanted != DT_FORWARD_FUNCTIONS || artifact->variables[variable].kind != DT_VARIABLE_SLOT) return true;
     for (int f = 0; f < artifact->n_functions; f++) {
         const dt_artifact_function *function = &artifact->functions[f];
         for (int b = 0; b < function->n_buffers && dt_memory_has(artifact, wanted, f); b++)
@@ -73,39 +74,52 @@ dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, i
     return dt_memory_share_of_tensor(variable->share, &variable->tensor, share, n_shares);
 }
 
+dt_byte_range dt_memory_domain_share(const dt_memory_domain *domain, const dt_artifact_variable *variable) {
+    bool is_cut = variable->kind == DT_VARIABLE_SLOT || domain->is_servers;
+    return dt_memory_share(variable, is_cut ? domain->share : 0, is_cut ? domain->n_shares : 1);
+}
+
 void dt_memory_domain_take_share(dt_memory_domain *domain, dt_process_roles sharing) {
     int process = sharing.n_processes == 1 ? 0 : sharing.process; /* of one nobody else has anything */
     bool owns = process < dt_process_n_owners(sharing);
     domain->sharing = sharing;
     domain->share = owns ? process : 0;
     domain->n_shares = owns ? dt_process_n_owners(sharing) : DT_SHARE_NONE;
+    domain->is_servers = sharing.n_processes > 1 && !dt_process_holds(sharing, process);
 }
 
-/* Of all slots together. */
-static int64_t slot_bytes(const dt_artifact *artifact, int share, int n_shares) {
-    int64_t bytes = 0;
-    for (int v = 0; v < artifact->n_variables; v++)
-        if (artifact->variables[v].kind == DT_VARIABLE_SLOT) bytes += dt_memory_share(&artifact->variables[v], share, n_shares).n_bytes;
-    return bytes;
-}
-
-void dt_memory_print_sharing(const dt_artifact *artifact, int n_shares, bool is_asked, dt_text *text) {
-    const double mib = 1 << 20;
-    int64_t all = slot_bytes(artifact, 0, 1), most = 0;
+/* Of all variables of a kind but tables by rows, what the process with the largest share has; of one share, all. */
+static int64_t most_bytes(const dt_artifact *artifact, dt_variable_kind kind, int n_shares) {
+    int64_t most = 0;
     for (int p = 0; p < n_shares; p++) {
-        int64_t here = slot_bytes(artifact, p, n_shares);
-        if (here > most) most = here;
+        int64_t bytes = 0;
+        for (int v = 0; v < artifact->n_variables; v++)
+            if (artifact->variables[v].kind == kind && !artifact->variables[v].by_rows)
+                bytes += dt_memory_share(&artifact->variables[v], p, n_shares).n_bytes;
+        if (bytes > most) most = bytes;
     }
-    if (most == all && !is_asked) return;
-    if (n_shares == 1)
+    return most;
+}
+
+static void print_most(const char *what, int64_t most, int64_t all, int n, const char *of, dt_text *text) {
+    const double mib = 1 << 20;
+    dt_text_format(text, "%s: at most %.2f MiB of %.2f MiB in each of %d %s, %.1f %%\n", what, (double)most / mib, (double)all / mib, n, of,
+                   100 * (double)most / (double)all);
+}
+
+void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles, bool is_asked, dt_text *text) {
+    int n = dt_process_n_owners(roles);
+    int64_t all = most_bytes(artifact, DT_VARIABLE_SLOT, 1), most = most_bytes(artifact, DT_VARIABLE_SLOT, n);
+    int64_t parameters = most_bytes(artifact, DT_VARIABLE_PARAMETER, 1);
+    if (is_asked && n == 1)
         dt_text_format(text, "--shard-optimizer: there is one process, which keeps all of the optimizer's states\n");
-    else if (most == all)
+    else if (is_asked && most == all)
         dt_text_format(text,
                        "--shard-optimizer: the optimizer has no states to share out: tensors of %d elements or more, updated element by element\n",
                        DT_SHARE_LEAST);
-    else
-        dt_text_format(text, "optimizer's states: at most %.2f MiB of %.2f MiB in each of %d processes, %.1f %%\n", (double)most / mib,
-                       (double)all / mib, n_shares, 100 * (double)most / (double)all);
+    if (roles.n_servers > 1 && parameters > 0)
+        print_most("parameters", most_bytes(artifact, DT_VARIABLE_PARAMETER, n), parameters, n, "servers", text);
+    if (most < all) print_most("optimizer's states", most, all, n, roles.n_servers > 0 ? "servers" : "processes", text);
 }
 
 /* ---- layout ---- */
@@ -127,7 +141,7 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
     domain->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
     for (int v = 0; v < artifact->n_variables; v++) {
         if (!dt_memory_has_variable(artifact, wanted, v) || !dt_memory_domain_has_variable(domain, v)) continue;
-        dt_byte_range own = dt_memory_share(&artifact->variables[v], domain->share, domain->n_shares);
+        dt_byte_range own = dt_memory_domain_share(domain, &artifact->variables[v]);
         domain->variables[v] = take(&domain->bytes, padded(own.n_bytes)) - own.first;
     }
     for (int f = 0; f < artifact->n_functions; f++) {

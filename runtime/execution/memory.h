@@ -35,9 +35,10 @@ enum {
 };
 
 /* Which functions there is memory for: one, or all of role INIT and STEP, with the variables; or of these the steps that do not train, without the
- * optimizer's slots. */
+ * optimizer's slots; or the initialisers alone. */
 #define DT_ALL_FUNCTIONS (-1)
 #define DT_FORWARD_FUNCTIONS (-2)
+#define DT_INITIAL_FUNCTIONS (-3)
 
 /* A space, as often as there is one. */
 typedef struct dt_space_layout {
@@ -56,6 +57,7 @@ typedef struct dt_memory_domain {
     int64_t bytes;
     dt_process_roles sharing; /* those that share out the optimizer's states; of one, or none: nobody does */
     int share, n_shares;      /* what of these states it has; 0 of 1: all of them; 0 of DT_SHARE_NONE: nothing */
+    bool is_servers;          /* a parameter server's, which has the same share of parameters, and runs no kernel that is for examples */
     int64_t *variables; /* [n_variables] from its start; 0 of one that it does not have. Of one that is shared out, the first element, which may be
                            another's: less than 0 */
     dt_space_layout device_space;
@@ -80,13 +82,15 @@ typedef struct dt_executor_memory {
     int64_t *input_bytes;                    /* [n_functions] all inputs of a slot */
 } dt_executor_memory;
 
-/* Those that share `share` of `n_shares` has: of a slot that is shared out; else all. */
+/* What share `share` of n_shares is of a variable that is shared out; else all. */
 dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, int n_shares);
+/* What the domain has of a variable. */
+dt_byte_range dt_memory_domain_share(const dt_memory_domain *domain, const dt_artifact_variable *variable);
 /* The same of a tensor without rows that is cut so. */
 dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *tensor, int share, int n_shares);
-/* How much of all slots each of n_shares processes has, in a line. is_asked: by --shard-optimizer, so that there is something to say where each has
- * all. */
-void dt_memory_print_sharing(const dt_artifact *artifact, int n_shares, bool is_asked, dt_text *text);
+/* How much of all slots, and of parameters, each of the processes has that share them out, in lines. is_asked: by --shard-optimizer, so that there is
+ * something to say where each has all. */
+void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles, bool is_asked, dt_text *text);
 
 bool dt_memory_has(const dt_artifact *artifact, int wanted, int function);
 bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variable);
@@ -104,7 +108,7 @@ static inline bool dt_memory_domain_runs(const dt_memory_domain *domain, int fun
     return dt_memory_domain_is_whole(domain) || !domain->placement->functions[function].central[kernel];
 }
 
-/* Of a process of those that share out the optimizer's states: sharing, share, n_shares. */
+/* Of a process of those that share out the optimizer's states: sharing, share, n_shares, is_servers. */
 void dt_memory_domain_take_share(dt_memory_domain *domain, dt_process_roles sharing);
 
 /* What is said of the device, artifact, share and microbatches must be set. What they allocate is of the arena. */

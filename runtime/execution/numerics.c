@@ -79,7 +79,7 @@ static void look_at_part(dt_executor *executor, dt_numerics what, const dt_artif
 
 static dt_byte_range own_share(const dt_executor *executor, int variable) {
     const dt_memory_domain *domain = executor->memory.domain;
-    return dt_memory_share(&executor->memory.artifact->variables[variable], domain->share, domain->n_shares);
+    return dt_memory_domain_share(domain, &executor->memory.artifact->variables[variable]);
 }
 
 void dt_numerics_begin(dt_executor *executor, const dt_run_values *values) {

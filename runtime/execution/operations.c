@@ -108,6 +108,7 @@ static int n_gathers(const builder *in, const dt_artifact_kernel *kernel) {
 static bool runs(const builder *in, int k) {
     const dt_memory_domain *domain = in->memory->domain;
     int n_parts = in->function->kernels[k].divided ? domain->n_parts : 1;
+    if (domain->is_servers && in->function->kernels[k].for_examples) return false;
     return in->options->part < n_parts && dt_memory_domain_runs(domain, in->number, k);
 }
 
@@ -258,11 +259,13 @@ static dt_collective_part copied_part(const builder *in, int number, bool is, bo
                                 .label = buffer->tensor.name != NULL ? buffer->tensor.name : otherwise};
 }
 
-/* What each process has written its share of, in place. */
+/* What each process has written its share of, in place. Of a parameter that is shared out servers keep theirs alone. */
 static dt_collective_part gathered_part(const builder *in, const dt_artifact_gather *gather) {
+    const dt_artifact_buffer *buffer = &in->function->buffers[gather->buffer];
     bool is_here = dt_memory_domain_is_whole(in->memory->domain);
     dt_collective_part part = copied_part(in, gather->buffer, is_here, is_here, "shares");
     part.shares = shares_of(in, gather->share, part.n);
+    part.for_workers = buffer->space == DT_MEMORY_VARIABLE && in->memory->artifact->variables[buffer->variable].share.unit > 0;
     return part;
 }
 

@@ -17,7 +17,10 @@
 #include <string.h>
 
 /* Which functions it has memory for. */
-static int wanted(const dt_session *session) { return session->options.forward_only ? DT_FORWARD_FUNCTIONS : DT_ALL_FUNCTIONS; }
+static int wanted(const dt_session *session) {
+    if (session->options.initial_only) return DT_INITIAL_FUNCTIONS;
+    return session->options.forward_only ? DT_FORWARD_FUNCTIONS : DT_ALL_FUNCTIONS;
+}
 
 /* ---- the group ---- */
 
@@ -408,7 +411,7 @@ static dt_status *create_guarded(dt_session *session) {
     DT_TRY(compare_devices(session));
     DT_TRY(add_recorders(session));
     DT_TRY(dt_thread_pool_create(session->n_executors, enter_device, session, &session->pool));
-    if (!session->options.by_rows) return NULL;
+    if (!session->options.by_rows || session->options.initial_only) return NULL;
     DT_TRY(dt_row_steps_create(session->kernels, session, &session->rows));
     session->executors[0].computed = push_rows;
     session->executors[0].computed_context = session;
@@ -514,17 +517,20 @@ static dt_status *finish(dt_session *session) {
     return status;
 }
 
-/* Initialisers give slots their values too: those run in a session that has them, which then is over. */
+/* Initialisers give all variables their values, whole: those run in a session that has them, which then is over. */
 static dt_status *initialize_elsewhere(dt_session *session) {
     dt_session_options options = session->options;
     dt_session *whole;
-    options.forward_only = options.central = false;
+    options.initial_only = true;
+    options.forward_only = options.central = options.shard_optimizer = options.check_numerics = false;
     options.devices = session->spec.kind->name; /* any of them gives the same bits */
     options.replicas = 1;
+    options.processes = NULL;
+    options.timeline = NULL;
     DT_TRY(dt_session_create(session->kernels, &options, &whole));
     dt_status *status = dt_session_initialize(whole);
     for (int v = 0; v < session->artifact->n_variables && status == NULL; v++) {
-        if (!dt_session_has_variable(session, v)) continue;
+        if (session->artifact->variables[v].by_rows || !dt_session_has_variable(session, v)) continue;
         void *data = dt_allocate((size_t)session->artifact->variables[v].bytes);
         status = data != NULL ? dt_session_get_variable(whole, 0, v, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
         if (status == NULL) status = dt_session_set_variable(session, v, data);
@@ -549,9 +555,10 @@ dt_status *dt_session_numerics_status(const dt_session *session) {
 }
 
 dt_status *dt_session_initialize(dt_session *session) {
-    if (session->options.forward_only) return initialize_elsewhere(session);
-    if (session->rows != NULL) DT_TRY(dt_row_tables_initialize(dt_row_steps_tables(session->rows), session->options.seed));
     const dt_artifact *artifact = session->artifact;
+    if (session->rows != NULL) DT_TRY(dt_row_tables_initialize(dt_row_steps_tables(session->rows), session->options.seed));
+    bool has_parts = session->domains[0].is_servers && session->roles.n_servers > 1; /* of parameters */
+    if (session->options.forward_only || has_parts) return initialize_elsewhere(session);
     for (int f = 0; f < artifact->n_functions; f++) {
         if (artifact->functions[f].role != DT_ROLE_INIT) continue;
         session->step = -1;
@@ -774,7 +781,7 @@ bool dt_session_has_whole_variable(const dt_session *session, int variable) {
     if (tables_of(session, variable) != NULL) return dt_row_tables_memory(tables_of(session, variable), variable) != NULL;
     const dt_memory_domain *domain = &session->domains[0];
     const dt_artifact_variable *about = &session->artifact->variables[variable];
-    return dt_memory_share(about, domain->share, domain->n_shares).n_bytes == about->bytes;
+    return dt_memory_domain_share(domain, about).n_bytes == about->bytes;
 }
 
 const void *dt_session_variable_memory(const dt_session *session, int variable) {
@@ -789,7 +796,7 @@ dt_status *dt_session_get_variable(dt_session *session, int device, int variable
     if (tables_of(session, variable) != NULL) return dt_row_tables_get(tables_of(session, variable), variable, data), NULL;
     const dt_memory_domain *domain = session->executors[dt_session_first_executor(session, device)].domain;
     if (!dt_memory_domain_has_variable(domain, variable)) domain = &session->domains[0];
-    dt_byte_range own = dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares);
+    dt_byte_range own = dt_memory_domain_share(domain, &session->artifact->variables[variable]);
     const char *memory = domain->memory + domain->variables[variable] + own.first;
     return dt_device_read(domain->device, (char *)data + own.first, memory, (size_t)own.n_bytes);
 }
@@ -797,7 +804,7 @@ dt_status *dt_session_get_variable(dt_session *session, int device, int variable
 dt_byte_range dt_session_own_part(const dt_session *session, int variable) {
     const dt_memory_domain *domain = &session->domains[0];
     if (tables_of(session, variable) != NULL) return dt_row_tables_own_part(tables_of(session, variable), variable);
-    return dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares);
+    return dt_memory_domain_share(domain, &session->artifact->variables[variable]);
 }
 
 dt_status *dt_session_set_part(dt_session *session, int variable, dt_byte_range part, const void *data) {
@@ -816,7 +823,15 @@ dt_status *dt_session_set_variable(dt_session *session, int variable, const void
     return dt_session_set_part(session, variable, own, (const char *)data + own.first);
 }
 
-bool dt_session_is_in_parts(const dt_session *session, int variable) { return tables_of(session, variable) != NULL && session->n_processes > 1; }
+bool dt_session_collects_in_parts(const dt_artifact_variable *variable, const dt_session_options *options) {
+    bool is_table = options->by_rows && variable->row_init >= 0;
+    if (dt_processes_count(options->processes) == 1) return false;
+    return is_table || (variable->share.unit > 0 && dt_processes_roles(options->processes).n_servers > 1);
+}
+
+bool dt_session_is_in_parts(const dt_session *session, int variable) {
+    return dt_session_collects_in_parts(&session->artifact->variables[variable], &session->options);
+}
 
 dt_status *dt_session_take_rows(const dt_session *session, int variable, const int64_t *rows, int64_t n, char **values, size_t *bytes) {
     bool is_table = variable >= 0 && variable < session->artifact->n_variables && tables_of(session, variable) != NULL;
@@ -827,13 +842,16 @@ dt_status *dt_session_take_rows(const dt_session *session, int variable, const i
 
 dt_status *dt_session_collect_part(dt_session *session, int variable, dt_byte_range part, void *data) {
     dt_progress_count(dt_processes_progress(session->options.processes));
-    return dt_row_tables_collect(tables_of(session, variable), variable, part, data);
+    if (tables_of(session, variable) != NULL) return dt_row_tables_collect(tables_of(session, variable), variable, part, data);
+    return dt_shared_variable_collect_part(session->artifact, &session->domains[0], variable, session->options.processes, part, data);
 }
 
 dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data) {
     if (tables_of(session, variable) != NULL) return dt_row_tables_get(tables_of(session, variable), variable, data), NULL;
-    bool is_shared = session->artifact->variables[variable].share.unit > 0 && shares_out(session) && session->n_processes > 1;
-    if (is_shared) return dt_shared_variable_collect(session->artifact, &session->domains[0], variable, session->options.processes, data);
+    const dt_artifact_variable *about = &session->artifact->variables[variable];
+    bool is_cut = about->kind == DT_VARIABLE_SLOT && about->share.unit > 0 && shares_out(session);
+    if (is_cut && session->n_processes > 1)
+        return dt_shared_variable_collect(session->artifact, &session->domains[0], variable, session->options.processes, data);
     return dt_session_leads(session) ? dt_session_get_variable(session, 0, variable, data) : NULL;
 }
 
@@ -908,5 +926,5 @@ void dt_session_print_crossing(const dt_session *session, dt_text *text) {
 }
 
 void dt_session_print_sharing(const dt_session *session, dt_text *text) {
-    if (shares_out(session)) dt_memory_print_sharing(session->artifact, dt_process_n_owners(session->roles), session->options.shard_optimizer, text);
+    if (shares_out(session)) dt_memory_print_sharing(session->artifact, session->roles, session->options.shard_optimizer, text);
 }

@@ -64,6 +64,7 @@ typedef struct dt_session_options {
     bool central;         /* central storage (placement.h): the first device of each process has the variables and updates them, the others compute */
     bool shard_optimizer; /* each process has its share of the optimizer's states alone, and updates that */
     bool forward_only;    /* no memory for steps that train, nor for slots: neither may be asked for */
+    bool initial_only;    /* no memory for steps, nor for tables of which they take rows: what another session draws its initial values with */
     dt_by_rows by_rows;   /* on CPUs */
     dt_row_source rows_from; /* of such a worker */
     bool fast_sums;          /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
@@ -106,11 +107,13 @@ dt_byte_range dt_session_own_part(const dt_session *session, int variable);
 dt_status *dt_session_set_part(dt_session *session, int variable, dt_byte_range part, const void *data); /* on all devices */
 
 /* A variable of which processes have shares, in the one that leads; elsewhere `data` may be NULL. Each calls it, for the same variables in the same
- * order. Tables of which they have rows may be too large for one of them, and are collected part by part. */
+ * order. What may be too large for one of them is collected part by part: tables of which they have rows, and what parameter servers have shares of.
+ */
 dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data);
 dt_status *dt_session_collect_part(dt_session *session, int variable, dt_byte_range part, void *data);
-/* Which way it is collected. */
+/* Which way it is collected, by a session, or one with these options. */
 bool dt_session_is_in_parts(const dt_session *session, int variable);
+bool dt_session_collects_in_parts(const dt_artifact_variable *variable, const dt_session_options *options);
 
 /* Rows of a table that this process has, for a worker that asks: *values is the caller's, to be released. What is asked for is looked at:
  * DT_DATA_LOSS. */

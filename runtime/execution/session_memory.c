@@ -19,7 +19,7 @@ static int64_t sum_of(int64_t a, int64_t b) {
 
 /* Tables of which steps take rows: they are beside the first domain. */
 static int64_t tables_bytes(const dt_session *session, int d) {
-    return d == 0 && session->options.by_rows ? dt_row_tables_bytes(session->artifact, session->options.processes) : 0;
+    return d == 0 && session->options.by_rows && !session->options.initial_only ? dt_row_tables_bytes(session->artifact, session->options.processes) : 0;
 }
 
 /* What is there once, tables among it, and the caller's beside it. */
@@ -94,7 +94,7 @@ static int64_t variable_bytes(const dt_session *session, int d, int v) {
     const dt_memory_domain *domain = &session->domains[d];
     if (session->artifact->variables[v].by_rows) return d == 0 ? dt_row_tables_variable_bytes(session->artifact, session->options.processes, v) : 0;
     bool has = dt_session_has_variable(session, v) && dt_memory_domain_has_variable(domain, v);
-    return has ? dt_memory_share(&session->artifact->variables[v], domain->share, domain->n_shares).n_bytes : 0;
+    return has ? dt_memory_domain_share(domain, &session->artifact->variables[v]).n_bytes : 0;
 }
 
 int64_t dt_session_variable_bytes(const dt_session *session, int variable) {

@@ -50,3 +50,20 @@ dt_status *dt_shared_variable_collect(const dt_artifact *artifact, const dt_memo
     if (piece != NULL) dt_processes_release(processes, dt_host_memory_release, piece, bytes);
     return status;
 }
+
+dt_status *dt_shared_variable_collect_part(const dt_artifact *artifact, const dt_memory_domain *domain, int variable, dt_processes *processes,
+                                           dt_byte_range part, void *data) {
+    dt_byte_range own = dt_memory_share(&artifact->variables[variable], domain->share, domain->n_shares);
+    int64_t end = part.first + part.n_bytes, own_end = own.first + own.n_bytes;
+    int64_t first = part.first > own.first ? part.first : own.first, n = (end < own_end ? end : own_end) - first;
+    size_t bytes = n > 0 ? (size_t)n : 0;
+    char *piece = dt_host_memory_allocate(bytes + 1);
+    dt_text all = {0}; /* in the order of processes, which is that of shares */
+    dt_status *status = piece == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a piece of %s", artifact->variables[variable].path) : NULL;
+    if (status == NULL && bytes > 0) status = dt_device_read(domain->device, piece, domain->memory + domain->variables[variable] + first, bytes);
+    if (status == NULL) status = dt_processes_gather_bytes(processes, piece, bytes, &all);
+    if (status == NULL && dt_processes_number(processes) == 0) memcpy(data, all.data, (size_t)part.n_bytes);
+    dt_text_free(&all);
+    if (piece != NULL) dt_processes_release(processes, dt_host_memory_release, piece, bytes + 1);
+    return status;
+}

@@ -2,7 +2,7 @@
 #include "runtime/ps/leasing.h"
 
 #include "base/memory.h"
-#include "runtime/ps/lease_steps.h"
+#include "runtime/ps/lease_variables.h"
 #include "runtime/ps/team_state.h"
 #include "runtime/threads/clock.h"
 #include "runtime/threads/event.h"
@@ -15,7 +15,6 @@
 static const double LOOK_SECONDS = 0.05;  /* between two looks at whether the run still stands */
 static const double STOPPING_SECONDS = 2; /* for another worker to come, when the run is to end and all have left */
 enum {
-    PIECE_BYTES = 16 << 20, /* of a variable, in a message */
     MOST_LEASES = 2,        /* that a worker holds */
     MOST_HELD = 4,          /* that one has pushed, and that are not applied here: it waits until server 0 has ordered each */
     MOST_TASKS = 1 << 14    /* that wait */
@@ -46,6 +45,12 @@ typedef struct task {
     dt_ps_order order;
     dt_ps_message asked; /* GIVE_ROWS: which; its payload is the task's */
 } task;
+
+/* A worker that wants the variables, and how many servers have heard so. */
+typedef struct pull {
+    uint64_t id;
+    int n_servers;
+} pull;
 
 typedef struct letter {
     int64_t peer;
@@ -82,13 +87,15 @@ struct dt_ps_leasing {
     /* the transport's thread's own */
     QUEUE(hold) holds;
     QUEUE(uint32_t) askers;
+    QUEUE(pull) pulls; /* of server 0 */
     int last_key;
 
     /* workers */
     QUEUE(dt_ps_lease) leases;
     QUEUE(dt_ps_message) variables;
     QUEUE(letter) rows; /* from whom */
-    bool has_pulled, is_over, is_to_push, has_finished;
+    int n_pulled; /* servers that have given all of theirs */
+    bool is_over, is_to_push, has_finished;
     dt_ps_pushed pushed;  /* what is said when a lease has been sent */
     int64_t epoch, batch; /* applied last */
 };
@@ -169,8 +176,9 @@ void dt_ps_leasing_clear(dt_ps_team *team) {
     struct dt_ps_leasing *self = team->leasing;
     lock(self);
     clear_messages(self);
-    self->tasks.n = self->holds.n = self->askers.n = self->leases.n = 0;
-    self->is_open = self->is_to_dispatch = self->has_pulled = self->is_to_push = self->has_terms = false;
+    self->tasks.n = self->holds.n = self->askers.n = self->pulls.n = self->leases.n = 0;
+    self->is_open = self->is_to_dispatch = self->is_to_push = self->has_terms = false;
+    self->n_pulled = 0;
     self->current_peer = self->current_key = self->trained = -1;
     self->epoch = self->batch = -1;
     for (int i = 0; i < team->n_members && self->book != NULL; i++) {
@@ -194,6 +202,7 @@ void dt_ps_leasing_destroy(dt_ps_team *team) {
     dt_release(self->waiting.items);
     dt_release(self->holds.items);
     dt_release(self->askers.items);
+    dt_release(self->pulls.items);
     dt_release(self->leases.items);
     dt_release(self->variables.items);
     dt_release(self->rows.items);
@@ -378,11 +387,33 @@ static dt_status *hear_ask(dt_ps_team *team, const dt_ps_member *worker) {
     return dispatch(team);
 }
 
-static dt_status *hear_pull(dt_ps_team *team, const dt_ps_member *worker) {
-    dt_ps_leases *book = team->leasing->book;
-    dt_status *status = dt_ps_leases_pulled(book, worker->number, dt_ps_leases_version(book));
+/* How many servers have heard that the worker pulls, with this one. */
+static dt_status *count_pull(struct dt_ps_leasing *self, uint64_t id, int *n) {
+    size_t i = 0;
+    while (i < self->pulls.n && self->pulls.items[i].id != id) i++;
+    if (i == self->pulls.n) ADD(self->pulls, (pull){.id = id});
+    *n = ++self->pulls.items[i].n_servers;
+    return NULL;
+}
+
+static void forget_pull(struct dt_ps_leasing *self, uint64_t id) {
+    for (size_t i = self->pulls.n; i-- > 0;)
+        if (self->pulls.items[i].id == id) REMOVE(self->pulls, i);
+}
+
+/* All servers give at the same place in the order: once each of them knows the worker. */
+static dt_status *note_pull(dt_ps_team *team, uint64_t id) {
+    struct dt_ps_leasing *self = team->leasing;
+    const dt_ps_member *worker = worker_of_id(team, id);
+    int n;
+    if (worker == NULL || worker->process == DT_PS_NOBODY) return NULL;
+    DT_TRY(count_pull(self, id, &n));
+    if (n < team->options.n_servers) return NULL;
+    forget_pull(self, id);
+    dt_status *status = dt_ps_leases_pulled(self->book, worker->number, dt_ps_leases_version(self->book));
     if (status != NULL) return refuse(team, worker, status);
-    return add_task(team->leasing, (task){.what = GIVE, .peer = worker->peer, .id = worker->id});
+    DT_TRY(say_task(team, DT_PS_TASK_GIVE, &(hold){.id = id}));
+    return add_task(self, (task){.what = GIVE, .peer = worker->peer, .id = id});
 }
 
 /* ---- servers: what they hear ---- */
@@ -421,6 +452,15 @@ static dt_status *hear_pushed(dt_ps_team *team, dt_ps_member *from, const dt_ps_
     return dt_ps_team_send(team, 0, &message);
 }
 
+/* Of the worker itself, or server 0 of another server. */
+static dt_status *hear_pull(dt_ps_team *team, const dt_ps_member *from, uint64_t id) {
+    bool is_worker = from->part == DT_PS_NOBODY;
+    if (is_worker && (from->key <= 0 || from->id != id)) return dt_error(DT_DATA_LOSS, "variables for another worker");
+    if (dt_ps_team_leads(team)) return note_pull(team, id);
+    if (!is_worker) return NULL;
+    return dt_ps_team_send(team, 0, &(dt_ps_message){.kind = DT_PS_PULL, .pull = {.plan = team->plan.number, .id = id}});
+}
+
 /* Server 0, of another server. Of a worker that has gone meanwhile all is to be forgotten. */
 static dt_status *hear_of_push(dt_ps_team *team, const dt_ps_member *from, const dt_ps_pushed *pushed) {
     hold *one;
@@ -438,9 +478,11 @@ static dt_status *hear_of_push(dt_ps_team *team, const dt_ps_member *from, const
 static dt_status *hear_task(dt_ps_team *team, const dt_ps_task *said) {
     struct dt_ps_leasing *self = team->leasing;
     const hold *one = find_hold(self, said->id, said->epoch, said->batch);
+    const dt_ps_member *worker = worker_of_id(team, said->id);
     switch ((dt_ps_what)said->what) {
     case DT_PS_TASK_END: return add_task(self, (task){.what = END});
     case DT_PS_TASK_FORGET: return forget_hold(team, one);
+    case DT_PS_TASK_GIVE: return worker == NULL ? NULL : add_task(self, (task){.what = GIVE, .peer = worker->peer, .id = said->id});
     case DT_PS_TASK_APPLY:
         if (one != NULL && one->peer >= 0) return apply_here(self, one);
         dt_ps_team_lose(team, "a lease that server 0 wants to be applied is not here");
@@ -491,6 +533,7 @@ static dt_status *lose_locked(dt_ps_team *team, dt_ps_member *worker) {
     if (--self->n_workers == 0) self->deserted_since = dt_seconds_now();
     for (size_t i = self->askers.n; i-- > 0;)
         if (self->askers.items[i] == worker->number) REMOVE(self->askers, i);
+    forget_pull(self, worker->id);
     DT_TRY(dt_ps_leases_leave(self->book, worker->number, NULL));
     for (size_t i = self->holds.n; i-- > 0;)
         if (self->holds.items[i].id == worker->id && !self->holds.items[i].is_known) DT_TRY(forget_everywhere(team, &self->holds.items[i]));
@@ -567,14 +610,20 @@ void dt_ps_leasing_over(dt_ps_team *team) {
     dt_event_advance(&team->leasing->changed);
 }
 
+/* Of any server. */
+static dt_status *hear_variables(struct dt_ps_leasing *self, dt_ps_message *message) {
+    if (message->kind == DT_PS_VARIABLE) return hear_variable(self, message);
+    self->n_pulled++;
+    dt_event_advance(&self->changed);
+    return NULL;
+}
+
 static dt_status *hear_of_server(dt_ps_team *team, dt_ps_message *message) {
     struct dt_ps_leasing *self = team->leasing;
     dt_status *status = NULL;
     switch (message->kind) {
     case DT_PS_TERMS: hear_terms(self, &message->terms); break;
     case DT_PS_GRANT: status = hear_lease(self, &message->grant); break;
-    case DT_PS_VARIABLE: status = hear_variable(self, message); break;
-    case DT_PS_PULLED: self->has_pulled = true; break;
     case DT_PS_APPLIED:
         self->epoch = (int64_t)message->applied.epoch;
         self->batch = (int64_t)message->applied.batch;
@@ -590,13 +639,16 @@ static dt_status *hear_of_server(dt_ps_team *team, dt_ps_message *message) {
 static dt_status *hear_locked(dt_ps_team *team, dt_ps_member *from, dt_ps_message *message) {
     bool is_workers = from->part == DT_PS_NOBODY && from->process != DT_PS_NOBODY;
     if (dt_ps_team_is_worker(team) && message->kind == DT_PS_ROWS && from->part >= 0) return hear_rows(team->leasing, from->part, message);
+    if (dt_ps_team_is_worker(team) && (message->kind == DT_PS_VARIABLE || message->kind == DT_PS_PULLED) && from->part >= 0)
+        return hear_variables(team->leasing, message);
     if (dt_ps_team_is_worker(team)) return from->part == 0 ? hear_of_server(team, message) : NULL;
     if (message->kind == DT_PS_PUSHED && from->part == DT_PS_NOBODY) return hear_pushed(team, from, &message->pushed);
     if (message->kind == DT_PS_PUSHED) return dt_ps_team_leads(team) ? hear_of_push(team, from, &message->pushed) : NULL;
     if (message->kind == DT_PS_ROWS_WANTED) return from->part == DT_PS_NOBODY && from->key > 0 ? hear_rows_wanted(team, from, message) : NULL;
+    if (message->kind == DT_PS_PULL) return hear_pull(team, from, message->pull.id);
     if (message->kind == DT_PS_TASK) return from->part == 0 ? hear_task(team, &message->task) : NULL;
     if (!dt_ps_team_leads(team) || !is_workers) return NULL;
-    return message->kind == DT_PS_ASK ? hear_ask(team, from) : message->kind == DT_PS_PULL ? hear_pull(team, from) : NULL;
+    return message->kind == DT_PS_ASK ? hear_ask(team, from) : NULL;
 }
 
 /* Of the message; that of another plan nobody waits for. */
@@ -707,49 +759,24 @@ void dt_ps_leasing_agree(dt_ps_team *team, const dt_ps_run_terms *terms) {
     unlock(self);
 }
 
-static void release_piece(void *owner) { dt_release(owner); }
+static void release_payload(void *owner) { dt_release(owner); }
 
-/* One variable to a worker, in pieces. */
-static dt_status *give_variable(dt_ps_team *team, dt_session *session, const task *to, int v) {
-    int64_t bytes = dt_session_artifact(session)->variables[v].bytes;
-    char *data = dt_allocate((size_t)bytes + 1);
-    dt_status *status = data != NULL ? dt_session_get_variable(session, 0, v, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    for (int64_t first = 0; first < bytes && status == NULL; first += PIECE_BYTES) {
-        size_t n = (size_t)(bytes - first < PIECE_BYTES ? bytes - first : PIECE_BYTES);
-        char *piece = dt_allocate(n);
-        if (piece == NULL) {
-            status = dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-            break;
-        }
-        memcpy(piece, data + first, n);
-        dt_ps_message message = {.kind = DT_PS_VARIABLE, .payload = {.data = piece, .bytes = n, .release = release_piece, .owner = piece}};
-        message.variable = (dt_ps_variable){.plan = dt_ps_team_number_for(team, to->id), .variable = (uint32_t)v, .first = (uint64_t)first};
-        status = post(team, to->peer, message);
-    }
-    dt_release(data);
-    return status;
+typedef struct recipient {
+    dt_ps_team *team;
+    int64_t peer;
+} recipient;
+
+static dt_status *post_to(void *context, dt_ps_message message) {
+    const recipient *to = context;
+    return post(to->team, to->peer, message);
 }
 
-/* Those that are wanted. */
-static dt_status *give_variables(dt_ps_team *team, dt_session *session, const task *to, const bool *wanted) {
-    for (int v = 0; v < dt_session_artifact(session)->n_variables; v++)
-        if (wanted[v]) DT_TRY(give_variable(team, session, to, v));
-    return post(team, to->peer, (dt_ps_message){.kind = DT_PS_PULLED, .pulled = {.plan = dt_ps_team_number_for(team, to->id)}});
-}
-
-/* step: whose lease was applied, and which variables it does not give its worker itself; -1: all that workers have. */
+/* step: of whose lease the rest is given; -1: all that workers have. */
 static dt_status *give(dt_ps_team *team, dt_session *session, const task *to, int step) {
-    const dt_artifact *artifact = dt_session_artifact(session);
-    bool *wanted = dt_allocate((size_t)artifact->n_variables + 1);
-    if (wanted == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    if (step >= 0)
-        dt_ps_find_own_updates(artifact, step, wanted);
-    else
-        for (int v = 0; v < artifact->n_variables; v++)
-            wanted[v] = artifact->variables[v].kind != DT_VARIABLE_SLOT && !artifact->variables[v].by_rows;
-    dt_status *status = give_variables(team, session, to, wanted);
-    dt_release(wanted);
-    return status;
+    recipient worker = {team, to->peer};
+    dt_ps_giving giving = {
+        .leads = dt_ps_team_leads(team), .step = step, .plan = dt_ps_team_number_for(team, to->id), .post = post_to, .context = &worker};
+    return dt_ps_give_variables(session, &giving);
 }
 
 /* A worker that asks for what is not here is refused. The task's payload is released. */
@@ -768,7 +795,7 @@ static dt_status *give_rows(dt_ps_team *team, dt_session *session, task *asked) 
     if (status != NULL && dt_status_code(status) != DT_DATA_LOSS) return status;
     if (status != NULL) message = dt_ps_team_refusal(status);
     dt_status_free(status);
-    if (values != NULL) message.payload = (dt_ps_payload){.data = values, .bytes = bytes, .release = release_piece, .owner = values};
+    if (values != NULL) message.payload = (dt_ps_payload){.data = values, .bytes = bytes, .release = release_payload, .owner = values};
     return post(team, asked->peer, message);
 }
 
@@ -884,44 +911,25 @@ dt_status *dt_ps_leasing_take(dt_ps_team *team, dt_processes *processes, const a
     return status;
 }
 
-/* Pieces of a variable come in order, and are set when they are all here. */
-static dt_status *set_variables(struct dt_ps_leasing *self, dt_session *session) {
-    const dt_artifact *artifact = dt_session_artifact(session);
-    for (size_t i = 0; i < self->variables.n;) {
-        uint32_t v = self->variables.items[i].variable.variable;
-        int64_t bytes = v < (uint32_t)artifact->n_variables ? artifact->variables[v].bytes : -1, n = 0;
-        char *data = bytes >= 0 ? dt_allocate((size_t)bytes + 1) : NULL;
-        if (bytes >= 0 && data == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-        for (; i < self->variables.n && self->variables.items[i].variable.variable == v; i++) {
-            const dt_ps_payload *piece = &self->variables.items[i].payload;
-            bool fits = data != NULL && (int64_t)self->variables.items[i].variable.first == n && (int64_t)piece->bytes <= bytes - n;
-            if (fits) memcpy(data + n, piece->data, piece->bytes);
-            n = fits ? n + (int64_t)piece->bytes : -1;
-        }
-        dt_status *status =
-            data != NULL && n == bytes ? dt_session_set_variable(session, (int)v, data) : dt_error(DT_DATA_LOSS, "server 0 sent half a variable");
-        dt_release(data);
-        if (status != NULL) return status;
-    }
-    return NULL;
-}
-
-/* Waits for what server 0 gives. */
-static dt_status *take_variables(struct dt_ps_leasing *self, dt_session *session, dt_processes *processes) {
+/* Waits for what so many servers give. */
+static dt_status *take_variables(struct dt_ps_leasing *self, dt_session *session, dt_processes *processes, int n_servers) {
     dt_status *status = NULL;
-    while (!self->has_pulled && !self->is_over && status == NULL) status = wait_for_change(self, processes, dt_event_value(&self->changed));
-    if (status == NULL && self->has_pulled) status = set_variables(self, session);
+    while (self->n_pulled < n_servers && !self->is_over && status == NULL)
+        status = wait_for_change(self, processes, dt_event_value(&self->changed));
+    if (status == NULL && self->n_pulled == n_servers) status = dt_ps_set_variables(session, self->variables.items, self->variables.n);
     for (size_t i = 0; i < self->variables.n; i++) dt_ps_payload_release(&self->variables.items[i].payload);
     self->variables.n = 0;
-    self->has_pulled = false;
+    self->n_pulled = 0;
     return status;
 }
 
 dt_status *dt_ps_leasing_pull(dt_ps_team *team, dt_session *session, dt_processes *processes) {
     struct dt_ps_leasing *self = team->leasing;
-    DT_TRY(post(team, 0, (dt_ps_message){.kind = DT_PS_PULL, .pull = {.plan = team->plan.number}}));
+    int n_servers = team->options.n_servers; /* the first peers of a worker */
+    for (int server = 0; server < n_servers; server++)
+        DT_TRY(post(team, server, (dt_ps_message){.kind = DT_PS_PULL, .pull = {.plan = team->plan.number, .id = team->id}}));
     lock(self);
-    dt_status *status = take_variables(self, session, processes);
+    dt_status *status = take_variables(self, session, processes, n_servers);
     unlock(self);
     return status;
 }
@@ -931,7 +939,7 @@ static dt_status *want_rows(dt_ps_team *team, const dt_row_request *request) {
     char *rows = dt_allocate(bytes);
     if (rows == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     memcpy(rows, request->rows, bytes);
-    dt_ps_message message = {.kind = DT_PS_ROWS_WANTED, .payload = {.data = rows, .bytes = bytes, .release = release_piece, .owner = rows}};
+    dt_ps_message message = {.kind = DT_PS_ROWS_WANTED, .payload = {.data = rows, .bytes = bytes, .release = release_payload, .owner = rows}};
     message.rows_wanted = (dt_ps_rows_wanted){.plan = team->plan.number, .variable = (uint32_t)request->table};
     return post(team, request->process, message); /* the first peers of a worker are the servers */
 }
@@ -990,7 +998,7 @@ dt_status *dt_ps_leasing_finish(dt_ps_team *team, dt_session *session, dt_proces
     while ((self->epoch != lease->epoch || self->batch != lease->batch) && !self->is_over && status == NULL)
         status = wait_for_change(self, processes, dt_event_value(&self->changed));
     self->epoch = self->batch = -1;
-    if (status == NULL && lease->trains && rows > 0) status = take_variables(self, session, processes);
+    if (status == NULL && lease->trains && rows > 0) status = take_variables(self, session, processes, 1);
     unlock(self);
     return status;
 }

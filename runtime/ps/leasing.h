@@ -5,12 +5,15 @@
  * server's session with whichever worker's lease it applies. A worker sends all that its lease gives without waiting, and says so to every server;
  * when all of it is everywhere, server 0 may order it, and then no server waits for the worker any more. So a worker that is lost holds nobody up:
  * what it has not sent is leased again. It gets the variables as they are after its lease: what servers share out of the update with the end of its
- * step, the rest (lease_steps.h) from server 0.
+ * step, the rest (lease_steps.h) from server 0. Where it begins, and where it is to catch up, it gets all of them, of one version: every server gives
+ * what it has at the same place in the order.
  *
- *     worker   → server 0           ask, pull
+ *     worker   → server 0           ask
  *     worker   → any server         rows wanted
  *     server   → worker             rows
- *     server 0 → worker             grant; variable, …, pulled; applied
+ *     worker   → every server       pull; which the others tell server 0
+ *     every server → worker         variable, …, pulled
+ *     server 0 → worker             grant; applied
  *     worker   → every server       data, pushed; which the others tell server 0
  *     server 0 → the other servers  task
  *     server   → worker             data: its share of the variables

@@ -39,6 +39,7 @@ typedef enum dt_ps_refused {
 typedef enum dt_ps_what {
     DT_PS_TASK_APPLY,  /* a lease that has come */
     DT_PS_TASK_FORGET, /* what has come of a worker */
+    DT_PS_TASK_GIVE,   /* the variables to a worker */
     DT_PS_TASK_END     /* of the range of leases */
 } dt_ps_what;
 

@@ -105,6 +105,7 @@ static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_are
         }
         dt_schedule_options options = schedule_options(hub, gathers ? DT_SCHEDULE_ALL_GATHER : DT_SCHEDULE_REDUCE_SCATTER, n_bytes, parts);
         options.ends = ends;
+        options.for_workers = part->for_workers;
         crossing_piece piece = {.exchange = new_exchange(hub, &options, 1, region, part->label, arena), .lands = place != NULL, .part = i};
         piece.exchange->like = first;
         if (first == NULL) first = piece.exchange;
