@@ -36,7 +36,8 @@ typedef struct dt_compilation {
     dt_target target; /* what the plans are for */
     int n_plans;      /* 0 before fuse, then one plan for each function of the module, in its order */
     dt_plan **plans;
-    const dt_share *variable_shares; /* [variables of the module] of slots that processes may share out, and of parameters that servers may; NULL before share_updates */
+    const dt_share *variable_shares; /* [variables of the module] of slots that processes may share out, and of parameters that servers may; NULL
+                                        before share_updates */
     int64_t microbatch_rows;         /* of every plan, chosen before fuse (compiler/kernel/microbatches.h) */
     DT_LIST(dt_location)
     locations; /* index expressions that kernels check, by the `location` they count a bad index with: "locations" of the manifest */

@@ -191,7 +191,7 @@ typedef struct dt_kernel_function {
     bool divided; /* once, in parts: part p of n runs iterations [floor(u * p / n) * t, floor(u * (p + 1) / n) * t) of loop 0 of each nest, t being
                      the nest's part_iterations and u the number of these that cover the loop. No nest reads what another one writes.
                      Where processes share out the update, this is said of the iterations that are the process's own */
-    bool update;       /* it writes variables */
+    bool update;  /* it writes variables */
     bool for_examples; /* once, and who computes no examples does without it: nothing that it writes gets into variables or results */
     int n_gathers;
     dt_shared_buffer *gathers; /* [n_gathers] what its nests have written shared out, and somebody needs whole: gathered right after it */

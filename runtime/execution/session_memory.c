@@ -19,7 +19,8 @@ static int64_t sum_of(int64_t a, int64_t b) {
 
 /* Tables of which steps take rows: they are beside the first domain. */
 static int64_t tables_bytes(const dt_session *session, int d) {
-    return d == 0 && session->options.by_rows && !session->options.initial_only ? dt_row_tables_bytes(session->artifact, session->options.processes) : 0;
+    return d == 0 && session->options.by_rows && !session->options.initial_only ? dt_row_tables_bytes(session->artifact, session->options.processes)
+                                                                                : 0;
 }
 
 /* What is there once, tables among it, and the caller's beside it. */

@@ -59,7 +59,8 @@ dt_status *dt_shared_variable_collect_part(const dt_artifact *artifact, const dt
     size_t bytes = n > 0 ? (size_t)n : 0;
     char *piece = dt_host_memory_allocate(bytes + 1);
     dt_text all = {0}; /* in the order of processes, which is that of shares */
-    dt_status *status = piece == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a piece of %s", artifact->variables[variable].path) : NULL;
+    dt_status *status =
+        piece == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a piece of %s", artifact->variables[variable].path) : NULL;
     if (status == NULL && bytes > 0) status = dt_device_read(domain->device, piece, domain->memory + domain->variables[variable] + first, bytes);
     if (status == NULL) status = dt_processes_gather_bytes(processes, piece, bytes, &all);
     if (status == NULL && dt_processes_number(processes) == 0) memcpy(data, all.data, (size_t)part.n_bytes);

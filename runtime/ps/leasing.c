@@ -15,9 +15,9 @@
 static const double LOOK_SECONDS = 0.05;  /* between two looks at whether the run still stands */
 static const double STOPPING_SECONDS = 2; /* for another worker to come, when the run is to end and all have left */
 enum {
-    MOST_LEASES = 2,        /* that a worker holds */
-    MOST_HELD = 4,          /* that one has pushed, and that are not applied here: it waits until server 0 has ordered each */
-    MOST_TASKS = 1 << 14    /* that wait */
+    MOST_LEASES = 2,     /* that a worker holds */
+    MOST_HELD = 4,       /* that one has pushed, and that are not applied here: it waits until server 0 has ordered each */
+    MOST_TASKS = 1 << 14 /* that wait */
 };
 
 /* What a worker has pushed: that it is here, and to server 0 in how many other servers. */
@@ -94,7 +94,7 @@ struct dt_ps_leasing {
     QUEUE(dt_ps_lease) leases;
     QUEUE(dt_ps_message) variables;
     QUEUE(letter) rows; /* from whom */
-    int n_pulled; /* servers that have given all of theirs */
+    int n_pulled;       /* servers that have given all of theirs */
     bool is_over, is_to_push, has_finished;
     dt_ps_pushed pushed;  /* what is said when a lease has been sent */
     int64_t epoch, batch; /* applied last */
@@ -914,8 +914,7 @@ dt_status *dt_ps_leasing_take(dt_ps_team *team, dt_processes *processes, const a
 /* Waits for what so many servers give. */
 static dt_status *take_variables(struct dt_ps_leasing *self, dt_session *session, dt_processes *processes, int n_servers) {
     dt_status *status = NULL;
-    while (self->n_pulled < n_servers && !self->is_over && status == NULL)
-        status = wait_for_change(self, processes, dt_event_value(&self->changed));
+    while (self->n_pulled < n_servers && !self->is_over && status == NULL) status = wait_for_change(self, processes, dt_event_value(&self->changed));
     if (status == NULL && self->n_pulled == n_servers) status = dt_ps_set_variables(session, self->variables.items, self->variables.n);
     for (size_t i = 0; i < self->variables.n; i++) dt_ps_payload_release(&self->variables.items[i].payload);
     self->variables.n = 0;

@@ -151,6 +151,35 @@ static void servers_own_all_parts(void **state) {
     }
 }
 
+/* What is for workers alone: each server sends its part to every worker, and nobody sends a server anything. */
+static void servers_may_keep_their_parts_alone(void **state) {
+    (void)state;
+    enum {
+        N_SERVERS = 3
+    };
+    static const int64_t parts[] = {0, 128, 128, 192, 192, 192, 192, 192, 192};
+    for (int n_workers = 1; n_workers <= 5; n_workers++) {
+        dt_arena *arena = dt_arena_create();
+        dt_schedule_options options = options_of(DT_SCHEDULE_ALL_GATHER, N_SERVERS + n_workers, 0, parts[N_SERVERS]);
+        options.n_servers = N_SERVERS;
+        options.parts = parts;
+        options.for_workers = true;
+        const dt_schedule *schedules = dt_schedules_of(&options, arena);
+        for (int p = 0; p < options.n_processes; p++) {
+            bool is_server = p < N_SERVERS;
+            int64_t own = parts[p + 1] - parts[p], n_bytes = 0;
+            assert_int_equal(schedules[p].n_rounds, 1);
+            const dt_schedule_round *round = &schedules[p].rounds[0];
+            for (int m = 0; m < round->n_messages; m++) {
+                assert_true(round->messages[m].sends == is_server && (round->messages[m].peer < N_SERVERS) != is_server);
+                n_bytes += round->messages[m].n_bytes;
+            }
+            assert_int_equal(n_bytes, is_server ? own * n_workers : parts[N_SERVERS]);
+        }
+        dt_arena_destroy(arena);
+    }
+}
+
 /* ---- which algorithm ---- */
 
 /* Halving is what it says wherever each process has one node, all of the same span, and only there. */
@@ -384,6 +413,7 @@ int main(void) {
         cmocka_unit_test(parts_may_be_uneven_and_empty),
         cmocka_unit_test(servers_give_workers_the_bits_of_the_tree),
         cmocka_unit_test(servers_own_all_parts),
+        cmocka_unit_test(servers_may_keep_their_parts_alone),
         cmocka_unit_test(processes_with_other_nodes_cannot_halve),
         cmocka_unit_test(an_engine_adds_up_what_each_process_has),
         cmocka_unit_test(few_processes_are_direct_and_many_halve),
