@@ -3,9 +3,6 @@
 #include "runtime/ps/leasing_state.h"
 #include "runtime/threads/clock.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 static const double LOOK_SECONDS = 0.05;  /* between two looks at whether the run still stands */
 static const double STOPPING_SECONDS = 2; /* for another worker to come, when the run is to end and all have left */
 
