@@ -113,6 +113,8 @@ dt_status *dtrun_launch(const dtrun_call *call, int *code);
  * it is asynchronous with call->run.team. */
 typedef dt_status *dtrun_train(dtrun_call *call, const dt_artifact *artifact);
 dt_status *dtrun_serve(dtrun_call *call, const dt_artifact *artifact, atomic_int *stop, dtrun_train *train);
+/* What servers tell workers: the options of the run, a line each. DT_INVALID_ARGUMENT: they are too long. */
+dt_status *dtrun_settings(const dtrun_call *call, dt_arena *arena, const char **settings);
 /* train --local-servers: starts servers and workers, and again those that die; *code: the exit status of server 0. */
 dt_status *dtrun_local_servers(const dtrun_call *call, int *code);
 

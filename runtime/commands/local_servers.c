@@ -243,7 +243,9 @@ dt_status *dtrun_local_servers(const dtrun_call *call, int *code) {
                      .n_workers = call->workers > 0 ? call->workers : 1};
     free(program);
     dtrun_catch_signals(ask_to_stop);
-    dt_status *status = check_past(&call->run);
+    const char *settings;
+    dt_status *status = dtrun_settings(call, arena, &settings); /* what all servers would say is said here, once */
+    if (status == NULL) status = check_past(&call->run);
     if (status == NULL) status = start_all(&run);
     if (status == NULL) status = watch(&run, code);
     end_all(&run, status == NULL, *code);

@@ -51,13 +51,18 @@ static void note(const char *text) { fprintf(stderr, "dtrun: note: %s\n", text);
 
 /* ---- what is run ---- */
 
-/* The options of the run, a line each. */
-static char *settings_of(const service *self) {
+dt_status *dtrun_settings(const dtrun_call *call, dt_arena *arena, const char **settings) {
     dtrun_words words = {0};
-    char *text = dt_arena_string(self->arena, "");
-    dtrun_list_given(self->call, DTRUN_FOR_RUN, self->arena, &words);
-    for (size_t i = 0; i < words.n; i++) text = dt_arena_format(self->arena, "%s%s\n", text, words.items[i]);
-    return text;
+    const char *longest = "";
+    *settings = dt_arena_string(arena, "");
+    dtrun_list_given(call, DTRUN_FOR_RUN, arena, &words);
+    for (size_t i = 0; i < words.n; i++) {
+        *settings = dt_arena_format(arena, "%s%s\n", *settings, words.items[i]);
+        if (strlen(words.items[i]) > strlen(longest)) longest = words.items[i];
+    }
+    if (strlen(*settings) <= DT_PS_SETTINGS_BYTES) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "servers tell workers the options of the run, which have %zu bytes, in at most %d; %.*s alone has %zu",
+                    strlen(*settings), DT_PS_SETTINGS_BYTES, (int)strcspn(longest, "="), longest, strlen(longest) + 1);
 }
 
 /* What `train` does not take. */
@@ -220,8 +225,10 @@ static dt_status *serve(service *self) {
     dtrun_call *call = self->call;
     dtrun_words servers = {0};
     uint8_t artifact[SHA256_DIGEST_SIZE];
+    const char *settings = NULL;
     int64_t replicas;
     if (call->n_servers == 0) call->n_servers = 1;
+    if (!is_worker(self)) DT_TRY(dtrun_settings(call, self->arena, &settings));
     DT_TRY(find_servers(self, &servers));
     DT_TRY(hash_artifact(self->artifact->path, artifact));
     DT_TRY(look_at_past(self, &replicas));
@@ -233,7 +240,7 @@ static dt_status *serve(service *self) {
                                   .servers = servers.items,
                                   .n_servers = is_worker(self) ? (int)servers.n : call->n_servers,
                                   .artifact = artifact,
-                                  .settings = is_worker(self) ? NULL : settings_of(self),
+                                  .settings = settings,
                                   .n_workers = call->workers > 0 ? call->workers : 1,
                                   .most_workers = replicas < 1                    ? 1
                                                   : replicas < DT_PS_MOST_WORKERS ? (int)replicas

@@ -672,9 +672,8 @@ static dt_status *wait_for_welcome(dt_ps_team *team) {
 
 dt_status *dt_ps_team_open(const dt_ps_team_options *options, dt_ps_team **team) {
     *team = NULL;
-    if (options->settings != NULL && strlen(options->settings) > 1024)
-        return dt_error(DT_INVALID_ARGUMENT, "the options of the run are %zu bytes, and servers tell workers at most 1024",
-                        strlen(options->settings));
+    if (options->settings != NULL && strlen(options->settings) > DT_PS_SETTINGS_BYTES)
+        return dt_error(DT_INVALID_ARGUMENT, "settings of %zu bytes, where there may be %d", strlen(options->settings), DT_PS_SETTINGS_BYTES);
     dt_ps_team *made = dt_allocate_zeroed(1, sizeof *made);
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     made->options = *options;

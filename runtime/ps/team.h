@@ -25,6 +25,7 @@ typedef struct dt_ps_team dt_ps_team;
 
 enum {
     DT_PS_MOST_WORKERS = 256,
+    DT_PS_SETTINGS_BYTES = sizeof((dt_ps_hello *)NULL)->settings - 1, /* that servers tell workers, at most */
     DT_PS_REGROUP = 1000 /* in place of a signal's number, what asks the processes to stop: they go on under another plan */
 };
 

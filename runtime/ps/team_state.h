@@ -41,7 +41,7 @@ struct dt_ps_team {
     dt_ps_team_options options;
     dt_ps_socket *socket;
     uint64_t id, left; /* of this process; the plan that it took part in last */
-    char settings[1025];
+    char settings[DT_PS_SETTINGS_BYTES + 1];
     bool is_welcome;       /* by server 0 */
     dt_ps_member *members; /* [n_members] who is connected */
     int n_members, member_capacity;
