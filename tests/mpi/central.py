@@ -56,7 +56,7 @@ def gpus():
 
 def mistakes():
     case = layouts.Case("few", TEXT, 24)
-    done = mpi.run("openmpi", 2, ["dtrun", "train", case.artifact, *case.flags(3), "--devices", "cpu:3x1", *CENTRAL], seconds=60)
+    done = mpi.run("openmpi", 2, ["dtrun", "train", case.artifact, *case.flags(3), "--devices", "cpu:3x1", *CENTRAL])
     said_why = "2 processes of 2 devices, beside the central one, for 3 replicas: each device holds at least one replica; use --replicas 4"
     check(done.returncode != 0 and said_why in done.stdout + done.stderr, done)
 

@@ -34,7 +34,7 @@ def run(which, *flags, artifact=None, data=DATA, before="", program=ARTIFACT, ep
     script = f"""if [ $OMPI_COMM_WORLD_RANK = {which} ]; then {before.format(folder=folder)}
                  exec dtrun train {artifact or program} --data {data} --checkpoint-dir {folder}/ck {common} {' '.join(map(str, flags))}; fi
                  exec dtrun train {program} --data {DATA} --checkpoint-dir {folder}/ck {common}"""
-    return mpi.run("openmpi", N, ["sh", "-c", script], seconds=180)
+    return mpi.run("openmpi", N, ["sh", "-c", script])
 
 
 POOL = concurrent.futures.ThreadPoolExecutor(3)
@@ -58,7 +58,7 @@ def alike(*flags, artifact=ARTIFACT, data=DATA):
     """All processes have the same flags, and one finds something wrong."""
     folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
     return mpi.run("openmpi", N, ["dtrun", "train", artifact, "--data", data, "--replicas", N, "--devices", "cpu:1x1", "--epochs", 2,
-                                  "--log-every", 0, "--checkpoint-dir", folder / "ck", *flags], seconds=60)
+                                  "--log-every", 0, "--checkpoint-dir", folder / "ck", *flags])
 
 
 # The second process of a batch of 96 has its rows 32 to 63.

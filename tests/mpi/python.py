@@ -67,7 +67,7 @@ def run(text, n):
     folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER)) / "run"
     shutil.copytree(DATA, folder)
     (folder / "script.py").write_text(text)
-    done = mpi.run("openmpi", n, [os.environ["DT_PYTHON"], folder / "script.py", ARTIFACT, folder], PYTHONPATH=str(MODULE), seconds=120)
+    done = mpi.run("openmpi", n, [os.environ["DT_PYTHON"], folder / "script.py", ARTIFACT, folder], PYTHONPATH=str(MODULE))
     return done, folder
 
 

@@ -26,7 +26,7 @@ def saved(folder):
 def train(program, n, *flags, folder=None, code=0, epochs=1):
     folder = folder or pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
     command = ["dtrun", "train", program, "--data", DATA, "--replicas", 5, "--devices", "cpu:1x1", "--epochs", epochs, "--checkpoint-dir", folder, *flags]
-    done = mpi.run("openmpi", n, command, seconds=120)
+    done = mpi.run("openmpi", n, command)
     check(done.returncode == code, f"{n} processes {flags}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stderr if code != 0 else saved(folder)
 

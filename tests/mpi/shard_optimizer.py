@@ -54,7 +54,7 @@ def case(name):
 def train(case, n, folder, *flags, replicas=6, devices="cpu:1x1"):
     """Output of `n` processes that train into the folder."""
     done = mpi.run("openmpi", n, ["dtrun", "train", case.artifact, *case.flags(replicas), "--devices", devices, "--seed", 3, "--checkpoint-dir", folder,
-                                  *flags], seconds=60)
+                                  *flags])
     check(done.returncode == 0, f"{case.name}, {n} processes {flags}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
 

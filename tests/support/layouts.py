@@ -209,7 +209,7 @@ VALUES = ("loss", "accuracy", "greatest", "least", "half")
 
 
 def mpirun(flavour, n, verb, case, *flags, expect=0):
-    done = mpi.run(flavour, n, ["dtrun", verb, case.artifact, "--log-format", "json", *flags], seconds=120)
+    done = mpi.run(flavour, n, ["dtrun", verb, case.artifact, "--log-format", "json", *flags])
     check(done.returncode == expect, f"mpirun -n {n} dtrun {verb} {flags}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 

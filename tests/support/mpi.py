@@ -9,6 +9,7 @@ import subprocess
 
 BUILD = pathlib.Path(os.environ["DT_BUILD"])
 PREFIX = pathlib.Path(os.environ["DT_PYTHON"]).parent.parent  # where pip installs programs and libraries
+LONGEST_SECONDS = 300  # of a run that does not hang, with a sanitizer, on a busy machine
 
 
 
@@ -36,7 +37,7 @@ def environment_of(flavour, **settings):
     return {name: value for name, value in together.items() if value is not None}
 
 
-def run(flavour, n, command, seconds=60, **settings):
+def run(flavour, n, command, seconds=LONGEST_SECONDS, **settings):
     """The finished process of `mpirun -n n command`, with its output."""
     programs, _, arguments, _ = FLAVOURS[flavour]
     mpirun = next(filter(None, map(shutil.which, programs)), None)

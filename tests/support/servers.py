@@ -43,8 +43,10 @@ def children(process):
     for pid in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
         try:
             words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
+        if not {"ps-server", "ps-worker"} & set(words):
+            continue  # one that has not become a command yet; or a sanitizer's own, at the end
         part = next((word[len("--part="):].split("/")[0] for word in words if word.startswith("--part=")), None)
         name = f"server {part}" if part is not None else f"worker {sum(name.startswith('worker') for name in found)}"
         found[name] = int(pid)
