@@ -6,9 +6,11 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 
 BUILD = pathlib.Path(os.environ["DT_BUILD"])
 PREFIX = pathlib.Path(os.environ["DT_PYTHON"]).parent.parent  # where pip installs programs and libraries
+SESSIONS = tempfile.TemporaryDirectory(prefix="dt-mpi-", ignore_cleanup_errors=True)
 LONGEST_SECONDS = 300  # of a run that does not hang, with a sanitizer, on a busy machine
 
 
@@ -31,7 +33,8 @@ FLAVOURS = {  # commands, plugin, arguments for one machine, environment
 def environment_of(flavour, **settings):
     """What a program of this flavour needs to be told; a setting of None is taken away."""
     _, plugin, _, environment = FLAVOURS[flavour]
-    together = {**os.environ, "DT_MPI_PLUGIN": str(BUILD / plugin), **environment, **settings}
+    own = tempfile.mkdtemp(dir=SESSIONS.name)  # else all of a user's have one, and who makes it while another does fails
+    together = {**os.environ, "DT_MPI_PLUGIN": str(BUILD / plugin), "OMPI_MCA_orte_tmpdir_base": own, **environment, **settings}
     for options, what in (("ASAN_OPTIONS", "detect_leaks=0"), ("TSAN_OPTIONS", "ignore_noninstrumented_modules=1")):
         together[options] = f"{together.get(options, '')}:{what}"  # MPIs keep memory to the end, and have threads that nobody instrumented
     return {name: value for name, value in together.items() if value is not None}
