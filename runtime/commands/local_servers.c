@@ -34,7 +34,8 @@ static void ask_to_stop(int number) {
 typedef struct child {
     pid_t pid; /* 0: it has ended */
     int number;
-    bool is_server;
+    bool is_server, has_ended; /* has_ended: and that has not been looked at, */
+    int status;                /* as waitpid says it */
     double began;
     int n_hopeless, n_starts;
 } child;
@@ -160,13 +161,12 @@ static void fail(local_run *run, dt_status *status) {
 }
 
 /* *code: server 0's, once it has ended. */
-static dt_status *handle(local_run *run, pid_t pid, int status, int *code) {
-    child *it = NULL;
-    for (int i = 0; i < run->n_children; i++)
-        if (run->children[i].pid == pid) it = &run->children[i];
-    if (it == NULL) return NULL;
+static dt_status *handle(local_run *run, child *it, int *code) {
+    int status = it->status;
+    it->has_ended = false;
     it->pid = 0;
-    bool leads = it->is_server && it->number == 0, is_killed = WIFSIGNALED(status) && asked == 0, is_done = is_killed && run->has_ended_well;
+    bool leads = it->is_server && it->number == 0, is_killed = WIFSIGNALED(status) && asked == 0,
+         is_done = is_killed && (run->has_ended_well || run->is_over);
     if (is_killed && !is_done) return start_again(run, it, WTERMSIG(status));
     int exit_code = is_done ? 0 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     run->has_ended_well |= exit_code == 0;
@@ -180,17 +180,35 @@ static dt_status *handle(local_run *run, pid_t pid, int status, int *code) {
     return NULL;
 }
 
+static bool find_ended(local_run *run) {
+    bool any = false;
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        for (int i = 0; i < run->n_children; i++)
+            if (run->children[i].pid == pid) any = run->children[i].has_ended = true, run->children[i].status = status;
+    return any;
+}
+
+/* Those that were killed come last: who has ended well at the same time, maybe before, says that they are not needed any more. */
+static dt_status *handle_ended(local_run *run, int *code) {
+    dt_status *status = NULL;
+    for (int killed = 0; killed < 2; killed++)
+        for (int i = 0; i < run->n_children; i++)
+            if (run->children[i].has_ended && WIFSIGNALED(run->children[i].status) == killed)
+                status = dt_status_first(status, handle(run, &run->children[i], code));
+    return status;
+}
+
 static dt_status *watch(local_run *run, int *code) {
     for (int n_passed_on = 0; !run->is_over;) {
-        int status;
         if (n_asked > n_passed_on) {
             pass_on(run, n_passed_on == 0);
             n_passed_on = n_asked;
         }
-        pid_t pid = waitpid(-1, &status, WNOHANG);
-        if (pid > 0) DT_TRY(handle(run, pid, status, code));
+        bool any = find_ended(run);
+        if (any) DT_TRY(handle_ended(run, code));
         if (run->failed != NULL && !run->is_over && dt_seconds_now() - run->failed_at > ENDING_SECONDS) return dt_status_first(run->failed, NULL);
-        if (pid <= 0) nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
+        if (!any) nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
     }
     return NULL;
 }
