@@ -117,7 +117,7 @@ void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles
         dt_text_format(text,
                        "--shard-optimizer: the optimizer has no states to share out: tensors of %d elements or more, updated element by element\n",
                        DT_SHARE_LEAST);
-    if (roles.n_servers > 1 && parameters > 0)
+    if (roles.n_servers > 1 && most_bytes(artifact, DT_VARIABLE_PARAMETER, n) < parameters)
         print_most("parameters", most_bytes(artifact, DT_VARIABLE_PARAMETER, n), parameters, n, "servers", text);
     if (most < all) print_most("optimizer's states", most, all, n, roles.n_servers > 0 ? "servers" : "processes", text);
 }

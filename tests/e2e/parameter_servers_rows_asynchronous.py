@@ -18,7 +18,6 @@ from training import Run, check, command, finish, left_by, newest
 
 BATCH, BATCHES = 8, 12  # rows, and of an epoch
 SOURCE = (pathlib.Path(os.environ["DT_SOURCE"]) / "tests/programs/recommend.dt").read_text()
-CONSTANT = SOURCE.replace("rate = cosine_decay(0.5, steps: 100)", "rate = 0.5")
 write_ratings(layouts.DATA)
 
 
@@ -26,7 +25,7 @@ def train_one(case, folder, *flags):
     return Run("train", case.artifact, *case.flags(1), "--devices", "cpu:1x1", "--seed", 3, "--epochs", 2, "--checkpoint-dir", folder, *flags)
 
 
-sgd, adam = layouts.Case("sgd", CONSTANT, BATCH), layouts.Case("adam", SOURCE, BATCH, "-Dadaptive=true")
+sgd, adam = layouts.Case("sgd", SOURCE, BATCH), layouts.Case("adam", SOURCE, BATCH, "-Dadaptive=true")
 folder = servers.new_folder()
 lazy = train_one(adam, folder, "--lazy-rows")
 of_lazy, wanted = (left_by(folder), layouts.said(lazy.events)), layouts.train_one(sgd, 1)
