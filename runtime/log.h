@@ -69,7 +69,7 @@ typedef struct dt_log_epoch {
 } dt_log_epoch;
 
 typedef struct dt_log_end {
-    const char *reason; /* "epochs", "max_steps", "signal", "no_gain", "output" */
+    const char *reason; /* "epochs", "max_steps", "signal", "no_gain", "output", "regroup" */
     int64_t steps, epochs;
     double seconds;
     double first_step_seconds; /* from the start of the process to the end of its first step; < 0: none */

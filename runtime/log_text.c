@@ -144,8 +144,10 @@ static void say_end(dt_text *line, const dt_log_end *end) {
     const char *because = strcmp(end->reason, "signal") == 0    ? ", stopped by a signal"
                           : strcmp(end->reason, "no_gain") == 0 ? ", stopped: no gain any more"
                                                                 : "";
+    bool regroups = strcmp(end->reason, "regroup") == 0;
     char commas[32];
-    dt_text_format(line, "done: %s step%s in ", dt_text_with_commas(end->steps, commas), dt_plural(end->steps));
+    dt_text_format(line, "%s%s step%s in ", regroups ? "workers have come or gone: " : "done: ", dt_text_with_commas(end->steps, commas),
+                   dt_plural(end->steps));
     say_duration(line, end->seconds);
     dt_text_append(line, because);
 }

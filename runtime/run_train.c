@@ -499,18 +499,29 @@ static void show_progress(training *run, dt_runner *runner) {
 static bool wants_to_end(const training *run) { return stopped(run) || dt_log_failed(run->log); }
 static bool has_all_steps(const training *run) { return run->options->max_steps >= 0 && run->state.step >= run->options->max_steps; }
 
+/* Why the run is to end before its epochs do, as far as this process knows: where several do, the last of these. */
+typedef enum end_reason {
+    GOES_ON,
+    CANNOT_LOG,
+    REGROUPS, /* and goes on with other workers of parameter servers; one that was told to end leaves */
+    TOLD
+} end_reason;
+
+static end_reason find_end(const training *run) {
+    dt_process_roles roles = dt_processes_roles(run->options->processes);
+    bool is_worker = roles.n_servers > 0 && dt_process_holds(roles, roles.process);
+    if (stopped(run)) return is_worker || atomic_load(run->options->stop) == DT_PS_REGROUP ? REGROUPS : TOLD;
+    return dt_log_failed(run->log) ? CANNOT_LOG : GOES_ON;
+}
+
 /* Sets run->reason where the run is to end before its epochs do: the same for all processes, whoever was told. */
 static dt_status *look_for_end(training *run) {
-    enum {
-        GOES_ON,
-        CANNOT_LOG,
-        TOLD
-    };
+    static const char *const reasons[] = {[CANNOT_LOG] = "output", [REGROUPS] = "regroup", [TOLD] = "signal"};
     dt_session_answers all;
-    DT_TRY(dt_session_ask(run->session, stopped(run) ? TOLD : dt_log_failed(run->log) ? CANNOT_LOG : GOES_ON, &all));
-    if (all.most != GOES_ON) run->reason = all.most == TOLD ? "signal" : "output";
+    DT_TRY(dt_session_ask(run->session, find_end(run), &all));
+    if (all.most != GOES_ON) run->reason = reasons[all.most];
     if (has_all_steps(run)) run->reason = "max_steps";
-    if (all.most == TOLD && run->options->was_stopped != NULL) *run->options->was_stopped = true;
+    if (all.most >= REGROUPS && run->options->was_stopped != NULL) *run->options->was_stopped = true;
     return NULL;
 }
 

@@ -247,16 +247,47 @@ static void end_run(dt_ps_team *team, const char *reason) {
     snprintf(team->failure, sizeof team->failure, "%.640s", reason);
 }
 
-/* A run goes on without a worker, and not without a server. */
-static void take_failed(dt_ps_team *team, dt_ps_member *from, const dt_ps_failed *failed) {
-    char text[DT_PS_NAME_BYTES + sizeof failed->reason];
-    snprintf(text, sizeof text, "%s: %s", dt_ps_peer_name(team->socket, from->peer), failed->reason);
+/* Tells of those who do not go on, but for what this process says itself: an error that all have found. */
+static void tell_farewells(dt_ps_team *team, const char *own) {
+    for (int i = 0; i < team->n_farewells; i++) {
+        const dt_ps_farewell *one = &team->farewells[i];
+        char text[sizeof *one + 2];
+        snprintf(text, sizeof text, "%s: %s", one->name, one->reason);
+        bool is_own = own != NULL && strncmp(one->reason, own, sizeof one->reason - 1) == 0;
+        if (!is_own && team->options.note != NULL) team->options.note(text);
+    }
+    team->n_farewells = 0;
+}
+
+static dt_status *keep_farewell(dt_ps_team *team, const char *name, const char *reason) {
+    if (team->n_farewells == team->farewell_capacity) {
+        int capacity = 2 * team->farewell_capacity + 4;
+        dt_ps_farewell *grown = dt_reallocate(team->farewells, (size_t)capacity * sizeof *grown);
+        if (grown == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for what %d workers say", capacity);
+        team->farewells = grown;
+        team->farewell_capacity = capacity;
+    }
+    dt_ps_farewell *kept = &team->farewells[team->n_farewells++];
+    snprintf(kept->name, sizeof kept->name, "%s", name);
+    snprintf(kept->reason, sizeof kept->reason, "%s", reason);
+    return NULL;
+}
+
+/* A run goes on without a worker, and not without a server. What ends a plan is told of when this process knows why it ended. */
+static dt_status *take_failed(dt_ps_team *team, dt_ps_member *from, const dt_ps_failed *failed) {
+    const char *name = dt_ps_peer_name(team->socket, from->peer);
+    bool is_of_plan = team->is_running && from->process != DT_PS_NOBODY && team->leasing == NULL;
     from->leaves = true;
     team->n_left += from->part == DT_PS_NOBODY;
-    if (from->part != DT_PS_NOBODY && !team->is_over)
+    if (from->part != DT_PS_NOBODY && !team->is_over) {
+        char text[DT_PS_NAME_BYTES + sizeof failed->reason + 2];
+        snprintf(text, sizeof text, "%s: %s", name, failed->reason);
         end_run(team, text);
-    else if (team->options.note != NULL)
-        team->options.note(text);
+        return NULL;
+    }
+    DT_TRY(keep_farewell(team, name, failed->reason));
+    if (!is_of_plan) tell_farewells(team, NULL);
+    return NULL;
 }
 
 /* What a worker's lease gives is an error of the program or its data: no other worker would get on either. */
@@ -282,9 +313,7 @@ static dt_status *take_message(dt_ps_team *team, dt_ps_member *from, dt_ps_messa
     case DT_PS_START:
         if (from->part == 0 && message->start.plan == team->plan.number) begin_plan(team);
         return NULL;
-    case DT_PS_FAILED:
-        if (dt_ps_team_leads(team)) take_failed(team, from, &message->failed);
-        return NULL;
+    case DT_PS_FAILED: return dt_ps_team_leads(team) ? take_failed(team, from, &message->failed) : NULL;
     case DT_PS_OVER:
         if (from->part != 0) return NULL;
         team->is_over = true;
@@ -512,6 +541,7 @@ dt_status *dt_ps_team_form(dt_ps_team *team, bool *resumes, bool *over) {
     double began = dt_seconds_now(), alone_since = began;
     bool any;
     team->is_running = team->is_started = false;
+    tell_farewells(team, NULL);
     *over = false;
     team->resumes = *resumes;
     if (team->leasing != NULL) dt_ps_leasing_clear(team);
@@ -716,7 +746,7 @@ bool dt_ps_team_leave(dt_ps_team *team, const char *reason, bool is_wrong) {
     else
         snprintf(message.failed.reason, sizeof message.failed.reason, "%s", reason);
     dt_status_free(dt_ps_team_send(team, 0, &message));
-    return team->is_welcome;
+    return team->is_welcome || (team->is_over && team->failure[0] != 0);
 }
 
 static void say_over(dt_ps_team *team, const char *reason) {
@@ -742,6 +772,7 @@ static bool wait_for_missing(dt_ps_team *team) {
 
 void dt_ps_team_close(dt_ps_team *team, const char *reason) {
     if (team == NULL) return;
+    tell_farewells(team, reason);
     if (dt_ps_team_leads(team)) {
         say_over(team, reason);
         if (reason == NULL && wait_for_missing(team)) say_over(team, NULL);
@@ -751,6 +782,7 @@ void dt_ps_team_close(dt_ps_team *team, const char *reason) {
     dt_ps_leasing_destroy(team);
     dt_ps_mailbox_clear(&team->mailbox);
     dt_release(team->notices);
+    dt_release(team->farewells);
     dt_release(team->members);
     dt_release(team);
 }

@@ -48,7 +48,7 @@ typedef struct dt_ps_team_options {
     bool insecure;          /* beyond this machine without keys too */
     atomic_int *stop; /* number of the signal that asked for the end, for which this process waits for nobody any more; 0: none did; NULL: none can */
     bool regroups;    /* of server 0: it gets DT_PS_REGROUP where somebody new is to take part */
-    void (*note)(const char *text);
+    void (*note)(const char *text); /* by whoever makes calls; of why workers leave a plan, when that is over, unless server 0 itself says so then */
 } dt_ps_team_options;
 
 /* Strings are the caller's. A worker's returns once server 0 has answered, or a signal has asked for the end. */
@@ -68,7 +68,8 @@ dt_status *dt_ps_team_lease(dt_ps_team *team);
 dt_status *dt_ps_team_form(dt_ps_team *team, bool *resumes, bool *over);
 /* A dt_processes_options.open of the plan that has started last; the context is a dt_ps_team. */
 dt_status *dt_ps_team_open_transport(void *team, dt_transport **transport);
-/* This process does not go on; server 0 hears why, and the return value says whether it is there to hear. Not of server 0.
+/* This process does not go on; server 0 hears why, and the return value says whether it is there to hear, or has said why the run is over. Not of
+ * server 0.
  * is_wrong: of a worker: no other could go on either, and the run is over. */
 bool dt_ps_team_leave(dt_ps_team *team, const char *reason, bool is_wrong);
 

@@ -3,6 +3,7 @@
 #ifndef DT_RUNTIME_PS_TEAM_STATE_H
 #define DT_RUNTIME_PS_TEAM_STATE_H
 
+#include "runtime/ps/connection.h"
 #include "runtime/ps/mailbox.h"
 #include "runtime/ps/socket.h"
 #include "runtime/ps/team.h"
@@ -36,6 +37,11 @@ typedef struct dt_ps_kept_notice {
     char data[DT_NOTICE_BYTES];
 } dt_ps_kept_notice;
 
+/* Somebody of the plan that runs has said why it does not go on. */
+typedef struct dt_ps_farewell {
+    char name[DT_PS_NAME_BYTES], reason[641];
+} dt_ps_farewell;
+
 struct dt_ps_team {
     dt_transport transport; /* of the plan */
     dt_ps_team_options options;
@@ -61,6 +67,9 @@ struct dt_ps_team {
     int n_left;        /* of server 0: workers that have said that they do not go on */
     int n_missing;     /* of server 0: others of the plan before that are not in this one, and have not come again, */
     double missed_at;  /* since it began */
+
+    dt_ps_farewell *farewells; /* [n_farewells] of server 0: that nobody has been told of */
+    int n_farewells, farewell_capacity;
 
     dt_ps_mailbox mailbox;
     dt_ps_kept_notice *notices; /* [n_notices] a queue */

@@ -47,8 +47,13 @@ static bool is_shown(const dt_run_record *run, const dt_record_series *series) {
 static const char *state_of(const dt_run_record *run) {
     static const struct {
         const char *reason, *state;
-    } states[] = {{"", "goes on, or was killed"},    {"epochs", "finished"},          {"max_steps", "reached its last step"},
-                  {"signal", "stopped by a signal"}, {"no_gain", "stopped: no gain"}, {"output", "stopped: its output could not be written"}};
+    } states[] = {{"", "goes on, or was killed"},
+                  {"epochs", "finished"},
+                  {"max_steps", "reached its last step"},
+                  {"signal", "stopped by a signal"},
+                  {"no_gain", "stopped: no gain"},
+                  {"output", "stopped: its output could not be written"},
+                  {"regroup", "went on with other workers, or was killed"}};
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         if (strcmp(run->reason, states[i].reason) == 0) return states[i].state;
     return run->reason;

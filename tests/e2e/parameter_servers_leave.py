@@ -43,6 +43,7 @@ leaves.end(128 + signal.SIGTERM, signal.SIGTERM)
 stays.end(0)
 said = first.end(0)
 check("signal 15 (Terminated) has asked it to end: the others go on without it" in said, f"nobody notes that a worker has left\n{said}")
+check("workers have come or gone: " in said and "stopped by a signal" not in said, f"server 0 was not stopped, and says so\n{said}")
 check(left_by(folder) == wanted, f"without a worker that has left the bits are others\n{said}")
 
 # One that waits for a place, or for a server.

@@ -18,6 +18,7 @@ typedef struct member {
     atomic_bool leaves;                  /* the plan that runs, as if somebody had failed, */
     atomic_bool ends;                    /* or as if all were done */
     _Atomic(const char *) address;
+    const char *reason; /* why it closes the team; NULL: all is well */
     dt_status *status;
     bool over;
 } member;
@@ -46,7 +47,7 @@ static void *run(void *argument) {
         dt_status_free(run_plan(self, team));
         if (atomic_load(&self->ends)) break;
     }
-    dt_ps_team_close(team, NULL);
+    dt_ps_team_close(team, self->reason);
     return NULL;
 }
 
@@ -228,6 +229,41 @@ static void a_signal_stands_where_somebody_new_comes(void **state) {
     dt_ps_socket_close(other, 0);
 }
 
+static char notes[1024]; /* by the member's thread, read when that has ended */
+
+static void keep_note(const char *text) { snprintf(notes + strlen(notes), sizeof notes - strlen(notes), "%s\n", text); }
+
+/* Two workers leave a plan, of which server 0 makes another one, or which is the last, as it has found what one of them has found. */
+static void expect_notes(const char *reason, const char *wanted) {
+    member self;
+    notes[0] = 0;
+    start(&self, (dt_ps_team_options){.part = 0, .n_servers = 1, .n_workers = 2, .most_workers = 2, .note = keep_note});
+    dt_ps_socket *workers[] = {worker_of("one", address_of(&self)), worker_of("two", address_of(&self))};
+    for (uint64_t w = 0; w < 2; w++) expect_peer(workers[w]), offer(workers[w], w + 1, 0);
+    for (int w = 0; w < 2; w++) take_plan(workers[w]);
+    wait_until(&self.n_started, 1);
+    say(workers[0], 0, (dt_ps_message){.kind = DT_PS_FAILED, .failed.reason = "x holds NaN"});
+    say(workers[1], 0, (dt_ps_message){.kind = DT_PS_FAILED, .failed.reason = "its disk is full"});
+    nanosleep(&(struct timespec){.tv_nsec = 300 * 1000 * 1000}, NULL); /* for that to be heard */
+    self.reason = reason;
+    atomic_store(&self.ends, reason != NULL);
+    atomic_store(&self.leaves, true);
+    wait_until(&self.n_ended, 1);
+    if (reason == NULL) atomic_store(&self.stop, SIGTERM);
+    pthread_join(self.thread, NULL);
+    expect_ok(self.status);
+    char *one = strstr(notes, "worker one (127.0.0.1): x holds NaN\n"), *two = strstr(notes, "worker two (127.0.0.1): its disk is full\n");
+    assert_true((one != NULL) == (strstr(wanted, "one") != NULL) && (two != NULL) == (strstr(wanted, "two") != NULL));
+    for (int w = 0; w < 2; w++) dt_ps_socket_close(workers[w], 0);
+}
+
+static void what_all_have_found_is_said_once(void **state) {
+    (void)state;
+    expect_notes("x holds NaN", "two");
+    expect_notes("its disk is full", "one");
+    expect_notes(NULL, "one, two");
+}
+
 /* What process 2 of a plan says, and what it hears of it. */
 static void expect_refusal(dt_ps_message (*nonsense)(uint64_t plan), const char *words) {
     member self;
@@ -366,6 +402,7 @@ int main(void) {
         cmocka_unit_test(a_worker_that_is_not_ready_keeps_nobody_from_going_on),
         cmocka_unit_test(a_worker_that_was_lost_learns_that_all_is_over),
         cmocka_unit_test(a_signal_stands_where_somebody_new_comes),
+        cmocka_unit_test(what_all_have_found_is_said_once),
         cmocka_unit_test(who_talks_nonsense_is_refused_and_the_others_go_on),
         cmocka_unit_test(an_offer_that_overtakes_the_start_stands),
         cmocka_unit_test(who_names_other_servers_than_there_are_is_told),
