@@ -557,8 +557,8 @@ dt_status *dt_session_numerics_status(const dt_session *session) {
 dt_status *dt_session_initialize(dt_session *session) {
     const dt_artifact *artifact = session->artifact;
     if (session->rows != NULL) DT_TRY(dt_row_tables_initialize(dt_row_steps_tables(session->rows), session->options.seed));
-    bool has_parts = session->domains[0].is_servers && session->roles.n_servers > 1; /* of parameters */
-    if (session->options.forward_only || has_parts) return initialize_elsewhere(session);
+    bool servers_have_parts = session->roles.n_servers > 1; /* of parameters: nobody else shares out an initialiser then either */
+    if (session->options.forward_only || servers_have_parts) return initialize_elsewhere(session);
     for (int f = 0; f < artifact->n_functions; f++) {
         if (artifact->functions[f].role != DT_ROLE_INIT) continue;
         session->step = -1;

@@ -22,7 +22,7 @@ model Frozen() -> f32[40, 64] {
     param table: f32[40, 64] = truncated_normal(stddev: 0.1), trainable: false
     return table
 }
-fn network(a: f32[B, 6]) { return dense(dense(dense(a, units: 40, activation: tanh) @ Frozen(), units: 70, activation: tanh), units: 1)[:, 0] }
+fn network(a: f32[B, 6]) { return dense(dense(dense(a, units: 40, activation: tanh) @ Frozen(), units: 1030, activation: tanh), units: 1)[:, 0] }
 model Plain(a: f32[B, 6]) -> f32[B] { return network(a) }
 model Clipped(a: f32[B, 6]) -> f32[B] { return network(a) }
 model States(a: f32[B, 6]) -> f32[B] { return network(a) }
