@@ -151,7 +151,8 @@ static dt_status *read_convolution(const library_reader *in, const dt_json *obje
     DT_TRY(check_places(object, c));
     double of_x = (double)c->images * product_of(c->input, n) * (double)c->channels;
     double of_y = (double)c->images * product_of(c->output, n) * (double)c->filters;
-    double of_kernel = product_of(c->taps, n) * (double)(c->channels / c->groups) * (double)c->filters;
+    int64_t of_group = c->channels / c->groups;
+    double of_kernel = product_of(c->taps, n) * (double)of_group * (double)c->filters;
     DT_TRY(check_argument(in, object, c->x, of_x, class == DT_LIBRARY_INPUT_GRADIENT));
     DT_TRY(check_argument(in, object, c->y, of_y, class == DT_LIBRARY_CONVOLUTION));
     return check_argument(in, object, c->kernel, of_kernel, class == DT_LIBRARY_KERNEL_GRADIENT);

@@ -26,7 +26,7 @@ static inline dt_ps_socket *worker_of(const char *name, const char *address) { r
 
 /* The next event of that kind, and of a message of `what`; others are passed over. Its payload is the caller's. */
 static inline dt_ps_event expect_with_payload(dt_ps_socket *socket, dt_ps_event_kind kind, dt_ps_kind what, const char *words) {
-    dt_ps_event event;
+    dt_ps_event event = {0};
     for (double end = dt_seconds_now() + PATIENCE_SECONDS; dt_seconds_now() < end;) {
         expect_ok(dt_ps_receive(socket, 0.01, &event));
         if (event.kind == kind && (kind != DT_PS_MESSAGE || event.message.kind == what) && strstr(event.text, words) != NULL) return event;

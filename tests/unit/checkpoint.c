@@ -66,8 +66,9 @@ dt_status *dt_session_set_part(dt_session *session, int variable, dt_byte_range 
 }
 
 const dt_session_options *dt_session_get_options(const dt_session *session) {
+    static const dt_session_options none;
     (void)session;
-    return NULL;
+    return &none;
 }
 
 bool dt_session_collects_in_parts(const dt_artifact_variable *variable, const dt_session_options *options) {
@@ -76,7 +77,7 @@ bool dt_session_collects_in_parts(const dt_artifact_variable *variable, const dt
 }
 
 bool dt_session_is_in_parts(const dt_session *session, int variable) {
-    return dt_session_collects_in_parts(&session->artifact.variables[variable], NULL);
+    return dt_session_collects_in_parts(&session->artifact.variables[variable], dt_session_get_options(session));
 }
 
 dt_status *dt_session_collect_part(dt_session *session, int variable, dt_byte_range part, void *data) {

@@ -145,7 +145,7 @@ static void expect_right_rows(member *servers, float first[WIDTH]) {
     uint64_t plan;
     dt_ps_socket *worker = join(servers, &plan);
     for (int s = 0; s < N_SERVERS; s++) {
-        float both[2 * WIDTH], one[WIDTH];
+        float both[2 * WIDTH] = {0}, one[WIDTH] = {0};
         const int64_t rows[] = {s * N_ROWS / N_SERVERS, (s + 1) * N_ROWS / N_SERVERS - 1};
         for (int n = 2; n > 0; n--) {
             want(worker, (uint32_t)s, plan, table, rows + 2 - n, n);

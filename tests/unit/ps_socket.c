@@ -49,7 +49,7 @@ static dt_ps_socket *connect_to(const dt_ps_socket *server) { return connect_as(
 /* The next event of `socket`, while `other`, which may be NULL, is at work too: nothing must happen there. */
 static dt_ps_event next(dt_ps_socket *socket, dt_ps_socket *other) {
     static dt_ps_event idle;
-    dt_ps_event event;
+    dt_ps_event event = {0};
     for (double end = dt_seconds_now() + PATIENCE_SECONDS; dt_seconds_now() < end;) {
         expect_ok(dt_ps_receive(socket, 0.01, &event));
         if (event.kind != DT_PS_NOTHING) return event;

@@ -147,10 +147,10 @@ static void a_server_in_the_place_of_a_dead_one_has_its_part(void **state) {
     nanosleep(&(struct timespec){.tv_nsec = 300 * 1000 * 1000}, NULL); /* for that to be heard first */
     dt_ps_socket_close(dead, 0);
     offer(worker, 3, 0);
-    for (uint64_t plan = 0; atomic_load(&self.n_started) == 0;) { /* there may have been one with the dead one */
+    while (atomic_load(&self.n_started) == 0) { /* there may have been one with the dead one */
         dt_ps_event event;
         expect_ok(dt_ps_receive(next, 0.01, &event));
-        if (event.kind == DT_PS_MESSAGE && event.message.kind == DT_PS_PLAN) ready(next, plan = event.message.plan.number);
+        if (event.kind == DT_PS_MESSAGE && event.message.kind == DT_PS_PLAN) ready(next, event.message.plan.number);
         expect_ok(dt_ps_receive(worker, 0.01, &event));
         if (event.kind == DT_PS_MESSAGE && event.message.kind == DT_PS_PLAN) ready(worker, event.message.plan.number);
     }
