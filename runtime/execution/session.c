@@ -522,8 +522,8 @@ static dt_status *initialize_elsewhere(dt_session *session) {
     dt_session_options options = session->options;
     dt_session *whole;
     options.initial_only = true;
-    options.forward_only = options.central = options.shard_optimizer = options.check_numerics = false;
-    options.devices = session->spec.kind->name; /* any of them gives the same bits */
+    options.forward_only = options.central = options.shard_optimizer = false;
+    if (!options.check_numerics) options.devices = session->spec.kind->name; /* any of them gives the same bits */
     options.replicas = 1;
     options.processes = NULL;
     options.timeline = NULL;

@@ -74,6 +74,13 @@ notes = [e["message"] for e in said if e["event"] == "note"]
 found = re.search(r"parameters: at most ([\d.]+) MiB of ([\d.]+) MiB in each of 3 servers", " ".join(notes))
 check(found is not None and float(found[1]) < 0.6 * float(found[2]), notes)
 
+# ---- initial values ----
+wrong = compile_program(KINDS.replace("truncated_normal(stddev: 0.1), trainable: false", "fn(shape) => log(zeros(shape) - 1), trainable: false"), "wrong",
+                        "--batch", "24")
+done = subprocess.run(command("train", wrong, *kinds.flags(4), "--local-servers", 2, "--workers", 1, "--staleness", 0, "--check-numerics"),
+                      capture_output=True, text=True, timeout=servers.SECONDS)
+check(done.returncode == 1 and "the initial values: kernel init" in done.stderr, f"initial values that are not finite: {done.returncode} {done.stderr}")
+
 LARGE = """
 use nn, optimizers
 data rows = npy("a.npy", "b.npy") | repeat(400) | batch(24)
