@@ -31,6 +31,7 @@ static const dt_pass passes[] = {
     {"schedule", dt_pass_schedule, true, DT_SWITCH_NONE},                     /* kernels get an order and tiles */
     {"late_writes", dt_pass_late_writes, true, DT_SWITCH_NONE},               /* variables are written when their old value has been read */
     {"split_reductions", dt_pass_split_reductions, true, DT_SWITCH_SPLIT},    /* long reductions become partial ones, for many threads */
+    {"count_once", dt_pass_count_once, true, DT_SWITCH_NONE},                 /* of lookups that are computed several times one counts bad indices */
     {"plan_memory", dt_pass_plan_memory, true, DT_SWITCH_NONE},               /* buffers get offsets */
     {"share_updates", dt_pass_share_updates, true, DT_SWITCH_NONE},           /* what of an update processes may share out */
 };

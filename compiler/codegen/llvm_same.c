@@ -19,7 +19,7 @@ static bool same_instruction(const dt_instruction *a, const dt_instruction *b, i
     switch (a->kind) {
     case DT_INSTRUCTION_CONSTANT: return same_bytes(&a->number, &b->number, 1, sizeof a->number) && a->integer == b->integer;
     case DT_INSTRUCTION_SCALAR: return a->scalar == b->scalar;
-    case DT_INSTRUCTION_CHECK: return a->index == b->index && a->integer == b->integer;
+    case DT_INSTRUCTION_CHECK: return a->index == b->index && a->integer == b->integer && a->before == b->before;
     case DT_INSTRUCTION_LOAD:
         return a->guard == b->guard && (a->guard < 0 || a->otherwise == b->otherwise) && same_address(&a->address, &b->address, n_loops);
     default: return a->index == b->index;

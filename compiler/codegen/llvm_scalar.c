@@ -281,6 +281,8 @@ static LLVMValueRef check(dt_llvm_nest *n, const dt_instruction *instruction) {
     LLVMBasicBlockRef join = dt_llvm_if_begin(e, LLVMBuildNot(e->builder, good, ""), false);
     LLVMValueRef count_at = field(e, e->bad_index, offsetof(dt_bad_index, count));
     LLVMValueRef count = LLVMBuildLoad2(e->builder, e->i64, count_at, "");
+    LLVMBasicBlockRef none = NULL;
+    if (instruction->before) none = dt_llvm_if_begin(e, LLVMBuildICmp(e->builder, LLVMIntEQ, count, dt_llvm_i64(e, 0), ""), false);
     LLVMBuildStore(e->builder, LLVMBuildAdd(e->builder, count, dt_llvm_i64(e, 1), ""), count_at);
     LLVMValueRef location = dt_llvm_i64(e, instruction->index);
     LLVMBasicBlockRef first = dt_llvm_if_begin(e, is_first(e, count, row, location, value), false);
@@ -289,6 +291,7 @@ static LLVMValueRef check(dt_llvm_nest *n, const dt_instruction *instruction) {
     LLVMBuildStore(e->builder, location, field(e, e->bad_index, offsetof(dt_bad_index, location)));
     LLVMBuildStore(e->builder, limit, field(e, e->bad_index, offsetof(dt_bad_index, limit)));
     dt_llvm_if_end(e, first);
+    if (none != NULL) dt_llvm_if_end(e, none);
     dt_llvm_if_end(e, join);
     return good;
 }

@@ -103,6 +103,7 @@ static bool check(const dt_run *run, const dt_instruction *x) {
     int64_t limit = x->integer == DT_BATCH ? run->launch->rows : x->integer == DT_GATHERED ? run->launch->valid : x->integer;
     int64_t value = run->scalars[x->operands[0]].i;
     if (value >= 0 && value < limit) return true;
+    if (x->before && run->launch->bad_index->count > 0) return false;
     int64_t row = x->n_operands > 1 ? run->scalars[x->operands[1]].i : -1;
     dt_bad_index_add(run->launch->bad_index, &(dt_bad_index){.count = 1, .value = value, .row = row, .location = x->index, .limit = limit});
     return false;

@@ -241,11 +241,12 @@ static int site_of(dt_compilation *compilation, const dt_value *value) {
 }
 
 /* Whether an index from data lies within `extent`: counted as bad where it does not. */
-static int lower_check(dt_element *e, dt_affine numerator, int64_t extent) {
+static int lower_check(dt_element *e, const dt_value *indices, dt_affine numerator, int64_t extent) {
     dt_nest_builder *nest = &e->context->nest;
     dt_instruction check = {.kind = DT_INSTRUCTION_CHECK, .dtype = DT_BOOL, .integer = extent, .n_operands = 1, .guard = -1, .otherwise = -1};
     check.index = site_of(e->context->lowering->compilation, e->value);
     check.operands[0] = dt_nest_affine(nest, &numerator);
+    check.indices = (int)indices->id;
     for (int k = 0; k < e->loops->n_loops && check.n_operands == 1; k++) {
         if (e->loops->extents[k] != DT_BATCH) continue;
         dt_instruction offset = {.kind = DT_INSTRUCTION_LAUNCH, .dtype = DT_I64, .index = DT_LAUNCH_row_offset, .guard = -1, .otherwise = -1};
@@ -280,7 +281,7 @@ static dt_affine *indices_of(dt_element *e, const dt_access *access, dt_shape sh
     for (int d = 0; d < shape.rank; d++) {
         const dt_index *index = &access->dims[d];
         if (index->indirect >= 0) {
-            *inside = dt_nest_and(&c->nest, *inside, lower_check(e, numerators[d], shape.dims[d]));
+            *inside = dt_nest_and(&c->nest, *inside, lower_check(e, e->value->operands[index->indirect], numerators[d], shape.dims[d]));
             at[d] = numerators[d];
         } else {
             at[d] = divided(c, numerators[d], index, access->guarded, shape.dims[d], inside);

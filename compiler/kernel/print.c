@@ -83,7 +83,9 @@ static void print_instruction(dt_text *text, const dt_plan *plan, const dt_kerne
     case DT_INSTRUCTION_CONVERT: dt_text_append(text, "from"); break;
     case DT_INSTRUCTION_BITS: dt_text_append(text, "bits"); break;
     case DT_INSTRUCTION_REDUCED: dt_text_format(text, "reduction %d", instruction->index); break;
-    case DT_INSTRUCTION_CHECK: dt_text_format(text, "check location %d below %" PRId64, instruction->index, instruction->integer); break;
+    case DT_INSTRUCTION_CHECK:
+        dt_text_format(text, "check%s location %d below %" PRId64, instruction->before ? " again" : "", instruction->index, instruction->integer);
+        break;
     }
     for (int k = 0; k < instruction->n_operands; k++) dt_text_format(text, "%ss%d", k ? ", " : " ", instruction->operands[k]);
     dt_text_append(text, "\n");

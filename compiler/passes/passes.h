@@ -19,6 +19,7 @@ dt_status *dt_pass_fuse(dt_compilation *compilation);
 dt_status *dt_pass_schedule(dt_compilation *compilation);
 dt_status *dt_pass_late_writes(dt_compilation *compilation);
 dt_status *dt_pass_split_reductions(dt_compilation *compilation);
+dt_status *dt_pass_count_once(dt_compilation *compilation);
 dt_status *dt_pass_plan_memory(dt_compilation *compilation);
 dt_status *dt_pass_share_updates(dt_compilation *compilation);
 

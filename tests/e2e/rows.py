@@ -89,6 +89,15 @@ for flags in ((), ("--lazy-rows",)):
     message = Run("train", compile_program(LAZY, "lazy"), "--data", DATA, *flags, expect=1).error
     check("lazy.dt:6:12: train step 1, row 3: index 100 is not within 0 to 99" in message and "example 3 of epoch 0" in message, message)
 
+# Counted once each, however many kernels of the step look it up: forward, and for the gradients of tables and of what is done with their rows.
+bad = FOLDER / "bad"
+users = write_ratings(bad)
+users[[3, 50, 60]] = 500, -1, 10**6
+np.save(bad / "user.npy", users)
+for flags in ((), ("--rows",), ("--rows", "--replicas", 3, "--devices", "cpu:2x1")):
+    said = Run("train", sgd, "--data", bad, "--epochs", 1, "--bad-index", "ignore", *flags).error
+    check("train, epoch 1: 3 indices were out of range" in said and "evaluate, epoch 1: 1 indices" in said, f"{flags}: {said}")
+
 # ---- one in what says which rows ----
 LOOKED_UP = LAZY.replace("return table[item]", "return table[iota([100], dtype: i32)[item]]")
 looked_up = compile_program(LOOKED_UP.replace("adam", "sgd"), "looked_up")
