@@ -12,8 +12,9 @@
  * sums of blocks. Of a gradient that the family alone reads, each process is sent its own share. What belongs to no family, small tensors
  * among it, all processes compute alike.
  *
- * So is a parameter that what servers run (owners.h) touches in no other way. Who computes examples needs it whole, and it is gathered there. Servers
- * draw initial weights whole, before they keep their shares, so it does not matter how an initialiser goes through it.
+ * So is a parameter that what servers run (owners.h) touches in no other way, and none of it while examples are still to be gone through. Who computes
+ * examples needs it whole, and it is gathered there. Servers draw initial weights whole, before they keep their shares, so it does not matter how an
+ * initialiser goes through it.
  *
  * Initial weights are drawn row by row, and a slot's zeros are written beside them: they become a nest of their own. */
 #include "compiler/kernel/analysis.h"
@@ -37,6 +38,7 @@ typedef struct sharing {
     walk **walks;  /* [n_kernels][n_nests] */
     int *parents;  /* [n_buffers] of a forest: buffers of one tree are one family */
     bool *written; /* [n_buffers] by a nest or a collective; slots are */
+    bool *early;   /* [n_kernels] run once, while examples are still to be gone through */
 } sharing;
 
 static int64_t n_elements(const dt_plan *plan, int buffer) {
@@ -187,11 +189,21 @@ static int family_of(const sharing *s, int buffer) {
 static void join(const sharing *s, int a, int b) { s->parents[family_of(s, a)] = family_of(s, b); }
 
 /* Whether a touch makes a nest one of the buffer's family. Who reads what is whole anyway, a parameter, need not be: adding it up is worth it, for
- * only sums are gathered then. */
+ * only sums are gathered then. But nobody who computes examples is to wait for sums before. */
 static bool ties(const sharing *s, const touch *one) {
     bool is_kept = s->plan->buffers[one->buffer].space == DT_MEMORY_VARIABLE && !is_slot(s->module, s->plan, one->buffer);
     if (!one->along || !s->written[one->buffer]) return false;
-    return one->stores || !is_kept || s->walks[one->kernel][one->nest].step > 1;
+    return one->stores || !is_kept || (s->walks[one->kernel][one->nest].step > 1 && !s->early[one->kernel]);
+}
+
+static void find_early(sharing *s) {
+    bool any = false;
+    s->early = DT_NEW_ARRAY(s->arena, bool, s->plan->n_kernels);
+    for (int g = s->plan->n_segments; g-- > 0;) {
+        const dt_segment *segment = &s->plan->segments[g];
+        any |= segment->n_replica_kernels + segment->n_collectives > 0;
+        for (int i = 0; i < segment->n_device_kernels; i++) s->early[segment->device_kernels[i]] = any;
+    }
 }
 
 static void find_families(sharing *s) {
@@ -208,6 +220,7 @@ static void find_families(sharing *s) {
         for (int n = 0; n < plan->kernels[k].n_nests; n++) s->walks[k][n] = walk_of(plan, &plan->kernels[k], &plan->kernels[k].nests[n]);
     }
     touches all = all_touches(s);
+    find_early(s);
     for (size_t t = 0; t < all.n; t++)
         if (all.items[t].stores || is_slot(s->module, s->plan, all.items[t].buffer)) s->written[family_of(s, all.items[t].buffer)] = true;
     for (int b = 0; b < plan->n_buffers; b++) s->written[b] = s->written[family_of(s, b)];
@@ -264,9 +277,18 @@ static void find_needed(const sharing *s, const variables *all, bool *needed) {
     dt_owners_find_kernels(s->arena, s->plan, shared, needed);
 }
 
-/* A parameter that a server would touch in another way, in a step. */
+/* early[n_buffers]: the families that have early nests. Workers would wait for what those write, in mid-step. */
+static bool *find_early_families(const sharing *s) {
+    bool *early = DT_NEW_ARRAY(s->arena, bool, s->plan->n_buffers);
+    for (int k = 0; k < s->plan->n_kernels; k++)
+        for (int n = 0; n < s->plan->kernels[k].n_nests; n++)
+            if (s->early[k] && s->walks[k][n].family_buffer >= 0) early[family_of(s, s->walks[k][n].family_buffer)] = true;
+    return early;
+}
+
+/* A parameter that a server would touch in another way, in a step, or gather before it has the worker's gradients. */
 static void rule_out_parameters(const sharing *s, const variables *all) {
-    bool *needed = DT_NEW_ARRAY(s->arena, bool, s->plan->n_kernels);
+    bool *needed = DT_NEW_ARRAY(s->arena, bool, s->plan->n_kernels), *early = find_early_families(s);
     touches every = all_touches(s);
     find_needed(s, all, needed);
     for (size_t t = 0; t < every.n; t++) {
@@ -276,8 +298,10 @@ static void rule_out_parameters(const sharing *s, const variables *all) {
         if (needed[one->kernel] && !is_own && shares(s, all, one->buffer) && !is_slot(s->module, s->plan, one->buffer))
             all->can_share[s->plan->buffers[one->buffer].variable] = false;
     }
-    for (int b = 0; b < s->plan->n_buffers; b++)
-        if (s->plan->buffers[b].view != NULL && shares(s, all, b)) all->can_share[s->plan->buffers[b].variable] = false;
+    for (int b = 0; b < s->plan->n_buffers; b++) {
+        bool is_wanted_early = early[family_of(s, b)] && !is_slot(s->module, s->plan, b);
+        if ((s->plan->buffers[b].view != NULL || is_wanted_early) && shares(s, all, b)) all->can_share[s->plan->buffers[b].variable] = false;
+    }
     for (size_t r = 0; r < s->plan->function->results.n; r++)
         if (shares(s, all, s->plan->results[r])) all->can_share[s->plan->buffers[s->plan->results[r]].variable] = false;
 }

@@ -1,5 +1,6 @@
 """Asynchronous training of steps with two updates. Where examples go through what an update with slots has changed before, however small it is and whatever
-has been computed of it meanwhile, the step is refused; where they do not, or the update has no slots, one worker leaves the bytes of one process."""
+has been computed of it meanwhile, the step is refused; where they do not, or the update has no slots, one worker leaves the bytes of one process. So it
+does where sums over large weights, which servers could share out, come before the examples."""
 import os
 import sys
 
@@ -61,6 +62,31 @@ check(done.returncode == 1 and done.stderr.count("error: ") == 1 and words in do
 apart, plain = case("apart", "adam(0.01)", "stop_gradient(mean(loss))"), case("plain", "sgd(0.05)", "First(a)")
 second = kernels(plain)
 check("update" in second and "replica" in second, f"no update is before examples:\n{second}")
-for one in apart, plain:
+
+LARGE = """
+use nn, optimizers
+
+data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
+data test_set  = npy("a.npy", "b.npy") | take(50) | batch(24)
+
+model Net(x: f32[B, 6]) -> f32[B] {
+    x = dense(x, units: 200, activation: tanh)
+    param weight: f32[200, 150] = truncated_normal(stddev: 0.1)
+    return sum(tanh(x @ (weight / sqrt(sum(square(weight))))), axis: 1)
+}
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    loss = square(Net(a) - b[:, 0])
+    longest = max(abs(Net.weight))
+    minimize(loss, OPTIMIZER)
+    AGAIN
+    report loss: mean(loss), greatest: last(longest)
+}
+
+step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set { report loss: mean(square(Net(a) - b[:, 0])) }
+"""
+sums = layouts.Case("sums", LARGE.replace("OPTIMIZER", "adam(0.01)").replace("AGAIN", ""), BATCH)
+again = layouts.Case("again", LARGE.replace("OPTIMIZER", "sgd(0.01)").replace("AGAIN", "minimize(square(Net(a) - b[:, 1]), sgd(0.01))"), BATCH)
+for one in apart, plain, sums, again:
     servers.agrees(one, layouts.train_one(one, 1), 1, 2, 1, staleness=None)
 finish()
