@@ -194,7 +194,7 @@ typedef struct dt_kernel_function {
                      the nest's part_iterations and u the number of these that cover the loop. No nest reads what another one writes.
                      Where processes share out the update, this is said of the iterations that are the process's own */
     bool update;  /* it writes variables */
-    bool for_examples; /* once, and who computes no examples does without it: nothing that it writes gets into variables or results */
+    bool for_examples; /* who computes no examples does without it: what it writes gets into variables and results by way of sums alone, if at all */
     int n_gathers;
     dt_shared_buffer *gathers; /* [n_gathers] what its nests have written shared out, and somebody needs whole: gathered right after it */
     int n_buffers;

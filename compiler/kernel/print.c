@@ -174,7 +174,7 @@ static void print_kernel(dt_text *text, const dt_plan *plan, const dt_kernel_fun
     if (kernel->once) dt_text_append(text, "  once");
     if (kernel->divided) dt_text_append(text, ", divided");
     if (kernel->update) dt_text_append(text, "  update");
-    if (kernel->for_examples) dt_text_append(text, "  for examples");
+    if (kernel->once && kernel->for_examples) dt_text_append(text, "  for examples");
     if (kernel->loop != NULL) dt_text_format(text, "  in loop %d", kernel->loop->number);
     dt_text lines = {0};
     dt_kernel_lines(&lines, plan, kernel);

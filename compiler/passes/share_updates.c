@@ -415,11 +415,7 @@ static void share_exchanges(const sharing *s, const dt_share *of_families, const
 static void mark_kernels(const sharing *s, const variables *all) {
     bool *needed = DT_NEW_ARRAY(s->arena, bool, s->plan->n_kernels);
     find_needed(s, all, needed);
-    for (int g = 0; g < s->plan->n_segments; g++)
-        for (int i = 0; i < s->plan->segments[g].n_device_kernels; i++) {
-            int k = s->plan->segments[g].device_kernels[i];
-            s->plan->kernels[k].for_examples = !needed[k];
-        }
+    for (int k = 0; k < s->plan->n_kernels; k++) s->plan->kernels[k].for_examples = !needed[k];
 }
 
 static void share_plan(const sharing *s, const variables *all, const dt_share *of_variables) {

@@ -118,7 +118,7 @@ typedef struct dt_artifact_kernel {
     int loop;          /* the innermost one whose body it is in; -1: none. Those of a body stand side by side in their segment */
     bool once;
     bool divided;      /* it does its part of the work a call: launch.part of launch.n_parts */
-    bool for_examples; /* once, and who computes no examples does without it: nothing that it writes gets into variables or results */
+    bool for_examples; /* who computes no examples does without it */
     int n_buffers;
     const int *buffers;
     int n_writes; /* of these, what it writes that is there once for all replicas: DEVICE and VARIABLE */

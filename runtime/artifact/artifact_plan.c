@@ -187,7 +187,6 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
         DT_TRY(dt_json_bool(&item, "once", &kernel->once));
         DT_TRY(dt_json_bool(&item, "divided", &kernel->divided));
         if (dt_json_has(&item, "for_examples")) DT_TRY(dt_json_bool(&item, "for_examples", &kernel->for_examples));
-        if (kernel->for_examples && !kernel->once) return dt_json_wrong(&item, "a kernel of replicas is for examples anyway");
         if (kernel->divided && kernel->loop >= 0) return dt_json_wrong(&item, "a kernel in a loop is not divided");
         kernel->lines = "";
         if (dt_json_has(&item, "lines")) {

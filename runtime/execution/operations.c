@@ -52,6 +52,10 @@ static void add(builder *in, dt_operation operation) { dt_list_push(in->arena, &
 /* Launch values number `launch`: those of a microbatch, or the last ones, for kernels that run once. */
 static void add_launch(builder *in, int k, int microbatch, int launch) {
     const dt_artifact_kernel *kernel = &in->function->kernels[k];
+    if (in->memory->domain->is_servers && kernel->for_examples) {
+        in->position++;
+        return;
+    }
     void **buffers = DT_NEW_ARRAY(in->arena, void *, kernel->n_buffers);
     for (int i = 0; i < kernel->n_buffers; i++) {
         const dt_artifact_buffer *buffer = &in->function->buffers[kernel->buffers[i]];
@@ -108,7 +112,6 @@ static int n_gathers(const builder *in, const dt_artifact_kernel *kernel) {
 static bool runs(const builder *in, int k) {
     const dt_memory_domain *domain = in->memory->domain;
     int n_parts = in->function->kernels[k].divided ? domain->n_parts : 1;
-    if (domain->is_servers && in->function->kernels[k].for_examples) return false;
     return in->options->part < n_parts && dt_memory_domain_runs(domain, in->number, k);
 }
 

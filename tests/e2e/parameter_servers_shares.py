@@ -33,6 +33,12 @@ model Penalised(a: f32[B, 6]) -> f32[B, 64] {
     param v: f32[64, 64] = truncated_normal(stddev: 0.2)
     return a @ w @ v + sum(v @ v.T) * 1e-3 + sum(square(v)) * 1e-3
 }
+model Tied(a: f32[B, 6]) -> f32[B] {
+    param table: f32[9000, 16] = truncated_normal(stddev: 0.1)
+    x = table[i32(clip(a[:, 0], 0.0, 1.0))]
+    y = tanh(x @ table.T)
+    return sum(square(y @ table), axis: 1) * 1e-3
+}
 
 step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
     error = fn(y) => square(y - b[:, 0])
@@ -44,6 +50,7 @@ step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
     minimize(error(Matrices(a)), muon(), over: params(Matrices))
     penalised = sum(square(Penalised(a)), axis: 1)
     minimize(penalised, sgd(0.01, momentum: 0.9), over: params(Penalised))
+    minimize(error(Tied(a)), adam(0.01), over: params(Tied))
     report loss: mean(penalised), followed: mean(followed)
 }
 
