@@ -12,9 +12,9 @@
  * sums of blocks. Of a gradient that the family alone reads, each process is sent its own share. What belongs to no family, small tensors
  * among it, all processes compute alike.
  *
- * So is a parameter that what servers run (owners.h) touches in no other way, and none of it while examples are still to be gone through. Who computes
- * examples needs it whole, and it is gathered there. Servers draw initial weights whole, before they keep their shares, so it does not matter how an
- * initialiser goes through it.
+ * So is a parameter that what servers run (owners.h) touches in no other way, and none of it while examples are still to be gone through. Who
+ * computes examples needs it whole, and it is gathered there. Servers draw initial weights whole, before they keep their shares, so it does not
+ * matter how an initialiser goes through it.
  *
  * Initial weights are drawn row by row, and a slot's zeros are written beside them: they become a nest of their own. */
 #include "compiler/kernel/analysis.h"

@@ -243,10 +243,11 @@ dt_status *dt_ps_leases_take(dt_ps_leases *leases, uint32_t number, dt_ps_lease 
 dt_status *dt_ps_leases_pulled(dt_ps_leases *leases, uint32_t number, int64_t version) {
     worker *one = find_present(leases, number);
     if (one == NULL) return dt_error(DT_DATA_LOSS, "there is no worker %" PRIu32, number);
+    if (!one->fetches) return dt_error(DT_DATA_LOSS, "%s fetches the variables, and no lease has told it to", one->name);
     if (version < one->version || version > leases->version)
         return dt_error(DT_DATA_LOSS, "%s has fetched version %" PRId64 " of the variables, and was to fetch one from %" PRId64 " to %" PRId64,
                         one->name, version, one->version, leases->version);
-    if (one->pushed == 0) one->version = version;
+    one->version = version;
     one->fetches = false;
     return NULL;
 }

@@ -69,7 +69,7 @@ dt_status *dt_ps_leases_leave(dt_ps_leases *leases, uint32_t worker, int *n_retu
  * range was opened). A worker holds at most two: one that it computes or has pushed, and the next one, of which it reads the data meanwhile and which
  * it computes after the first is applied, on the variables of that version. Of the last batches of a range nobody reads ahead. */
 dt_status *dt_ps_leases_take(dt_ps_leases *leases, uint32_t worker, dt_ps_lease *lease, bool *any);
-/* The worker has fetched the variables of this version. DT_DATA_LOSS: it is older than a lease asked for, or not there yet. */
+/* The worker has fetched the variables of this version. DT_DATA_LOSS: no lease asked for them, or for newer ones, or the version is not there yet. */
 dt_status *dt_ps_leases_pulled(dt_ps_leases *leases, uint32_t worker, int64_t version);
 /* All servers have its gradients (of an evaluation: its results). *dropped: the batch was pushed or applied before, so this is a double, which the
  * ledger notes, and is not applied. DT_DATA_LOSS: it has no such lease, or has not fetched the variables that it was to compute on. */

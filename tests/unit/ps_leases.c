@@ -174,6 +174,8 @@ static void what_nobody_leased_is_refused(void **state) {
     assert_fails(dt_ps_leases_pulled(leases, 1, 4), DT_DATA_LOSS, "w1 has fetched version 4");
     assert_fails(dt_ps_leases_pulled(leases, 9, 3), DT_DATA_LOSS, "no worker 9");
     assert_ok(dt_ps_leases_pulled(leases, 1, 3));
+    assert_fails(dt_ps_leases_pulled(leases, 1, 3), DT_DATA_LOSS, "w1 fetches the variables, and no lease has told it to"); /* twice */
+    assert_fails(dt_ps_leases_pulled(leases, 2, 3), DT_DATA_LOSS, "w2 fetches the variables");
     assert_int_equal(take(leases, 1), 1);
     assert_fails(dt_ps_leases_pushed(leases, 2, 1, 0, &any), DT_DATA_LOSS, "worker 2"); /* somebody else's */
     assert_fails(dt_ps_leases_pushed(leases, 1, 1, 1, &any), DT_DATA_LOSS, "batch 1");  /* read ahead */
