@@ -12,14 +12,14 @@
  * sums of blocks. Of a gradient that the family alone reads, each process is sent its own share. What belongs to no family, small tensors
  * among it, all processes compute alike.
  *
- * So is a parameter that what servers run (owners.h) touches in no other way, and none of it while examples are still to be gone through. Who
+ * So is a parameter that what servers run (share_updates.h) touches in no other way, and none of it while examples are still to be gone through. Who
  * computes examples needs it whole, and it is gathered there. Servers draw initial weights whole, before they keep their shares, so it does not
  * matter how an initialiser goes through it.
  *
  * Initial weights are drawn row by row, and a slot's zeros are written beside them: they become a nest of their own. */
+#include "compiler/passes/share_updates.h"
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/nest.h"
-#include "compiler/passes/owners.h"
 #include "compiler/passes/passes.h"
 
 /* How an iteration of a nest's loop 0 goes through the tensors of a family. */

@@ -1,5 +1,5 @@
-/* owners: see the header. */
-#include "compiler/passes/owners.h"
+/* share_updates_owners: see share_updates.h. */
+#include "compiler/passes/share_updates.h"
 
 typedef struct search {
     const dt_plan *plan;
