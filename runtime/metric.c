@@ -70,9 +70,16 @@ static dt_status *try(const search *in, int s, int report, dt_metric *metric) {
     return set(in, s, report, element, metric);
 }
 
+/* Whether the text begins with the word, which is passed over then. */
+static bool passes(const char **text, const char *word) {
+    bool begins = *text != NULL && strncmp(*text, word, strlen(word)) == 0;
+    if (begins) *text += strlen(word);
+    return begins;
+}
+
 dt_status *dt_metric_find(const dt_artifact *artifact, const int *steps, int n_steps, const char *text, bool wanted, dt_metric *metric) {
-    bool minimum = text != NULL && strncmp(text, "min:", 4) == 0, maximum = text != NULL && strncmp(text, "max:", 4) == 0;
-    search in = {artifact, steps, n_steps, minimum || maximum ? text + 4 : text};
+    search in = {artifact, steps, n_steps, text};
+    bool minimum = passes(&in.text, "min:"), maximum = !minimum && passes(&in.text, "max:");
     *metric = (dt_metric){0};
     if (text == NULL && !wanted) return NULL;
     for (int s = 0; s < n_steps && metric->name == NULL; s++)

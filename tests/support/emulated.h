@@ -137,9 +137,10 @@ static inline void emulated_call(emulated_code *code, const dt_plan *plan, const
         MOST_BLOCKS = 4
     };
     const dt_kernel_function *kernel = &plan->kernels[call->kernel];
-    char **blocks = calloc(2 * (size_t)call->n_arguments + 1, sizeof *blocks), **before = blocks + call->n_arguments;
+    char **blocks = calloc(2 * (size_t)call->n_arguments + 1, sizeof *blocks);
     void **arguments = calloc((size_t)call->n_arguments + 2, sizeof *arguments); /* the last one, the iteration, is 0 */
     if (blocks == NULL || arguments == NULL) abort();
+    char **before = blocks + call->n_arguments;
     for (int a = 0; a < call->n_arguments; a++) {
         int b = call->arguments[a];
         blocks[a] = emulated_block(buffers[b], emulated_bytes(plan, kernel->buffers[b], launch));
