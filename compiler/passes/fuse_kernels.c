@@ -366,17 +366,6 @@ static void put(dt_fusion *f, int g, int k) {
     group->kernel = k;
 }
 
-/* A replicated scalar that would be a kernel alone is computed by each replica instead, in a kernel that it runs anyway. */
-static int kernel_for_scalar(dt_fusion *f, const dt_needs *needs, int g) {
-    const dt_fusion_group *group = &f->groups.items[g];
-    if (!group->elementwise || !group->replicated || group->cluster.space.rank > 0 || needs[g].groups.n > 0) return -1;
-    for (size_t o = 0; o < group->cluster.outputs.n; o++)
-        if (f->plan->buffers[group->cluster.outputs.items[o].buffer].space != DT_MEMORY_DEVICE) return -1;
-    for (int k = (int)f->kernels.n - 1; k >= 0; k--)
-        if (f->kernels.items[k].segment == group->segment && f->kernels.items[k].loop == group->loop) return k;
-    return -1;
-}
-
 void dt_fuse_kernels(dt_fusion *f) {
     dt_needs *needs = DT_NEW_ARRAY(f->arena, dt_needs, f->groups.n);
     for (int g = 0; g < (int)f->groups.n; g++) {
@@ -400,7 +389,7 @@ void dt_fuse_kernels(dt_fusion *f) {
             put(f, g, find_kernel(f, needs, g));
     }
     for (size_t i = 0; i < scalars.n; i++) {
-        int g = scalars.items[i], k = find_kernel(f, needs, g);
-        put(f, g, k >= 0 ? k : kernel_for_scalar(f, needs, g));
+        int g = scalars.items[i];
+        put(f, g, find_kernel(f, needs, g));
     }
 }
