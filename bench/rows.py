@@ -2,7 +2,7 @@
 step that name four rows each; with sgd and `--rows`, and with adam and `--lazy-rows`. By two processes that mpirun starts, and by two parameter servers with
 two workers; beside them one process with all of the table, and a table of 100,000 rows, of which all must leave the same bytes.
 
-    python3 bench/rows.py [--steps N]
+    rows.py [--steps N]
 
 Bytes are those of all exchanges of a step, whoever sends them, from --timeline. Memory is each process's peak (VmHWM, looked at every 5 ms) in a training that
 writes a checkpoint and another that goes on from it. The exit status says whether the bars hold.

