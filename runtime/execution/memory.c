@@ -236,10 +236,10 @@ char *dt_executor_memory_partial(const dt_executor_memory *memory, const dt_arti
     return place_in(memory, memory->memory, &memory->partial_space, slot, buffer);
 }
 
-/* Which of the spaces of scratch is the microbatch's. */
+/* Which of the spaces of scratch is the microbatch's. Kernels that run once have the first one, of an executor without microbatches too. */
 static int scratch_of(const dt_executor_memory *memory, int microbatch) {
     int first = memory->n_microbatches - memory->n_together;
-    return microbatch > first ? microbatch - first : 0;
+    return first >= 0 && microbatch > first ? microbatch - first : 0;
 }
 
 char *dt_executor_memory_address(const dt_executor_memory *memory, int f, int b, int microbatch, int slot) {

@@ -1,6 +1,7 @@
 /* placement: what of a function the central memory domain has and does alone, and what is handed over. By hand, on a small step (line_kernels.c). */
 #include "runtime/execution/placement.h"
 
+#include "runtime/devices/device.h"
 #include "runtime/execution/memory.h"
 #include "tests/support/artifact_fixture.h"
 #include "tests/support/expect.h"
@@ -52,10 +53,9 @@ static void what_is_updated_is_handed_out(void **state) {
     assert_int_equal(buffers[0], W);
     assert_int_equal(dt_placement_handed_out(placement, artifact, init, 0, 0, arena, &buffers), 1);
     assert_int_equal(buffers[0], 0);
-    for (int s = 0; s < 2; s++) assert_int_equal(dt_placement_handed_in(artifact, train, s, arena, &buffers), 0);
 }
 
-/* What a kernel computes of what others have, and they ask for, each computes itself; a scalar of all replicas goes to the central one. */
+/* What a kernel computes of what others have, and they ask for, each computes itself. */
 static void others_compute_what_they_can(void **state) {
     (void)state;
     dt_artifact changed = *artifact;
@@ -76,10 +76,28 @@ static void others_compute_what_they_can(void **state) {
     assert_false(placement->functions[train].central[UPDATE]);
     assert_true(placement->functions[train].common[LOSS_ALL] && placement->functions[train].common[G_ALL]);
     assert_int_equal(dt_placement_handed_out(placement, &changed, train, 1, 0, arena, &buffers), 0);
-    of_train[0].writes = writes_loss;
-    of_train[0].n_writes = 1;
-    assert_int_equal(dt_placement_handed_in(&changed, train, 0, arena, &buffers), 1);
-    assert_int_equal(buffers[0], LOSS_ALL);
+}
+
+/* The central domain's executors have no microbatch, and run kernels that need scratch nevertheless. */
+static void scratch_is_there_without_microbatches(void **state) {
+    (void)state;
+    enum {
+        SCRATCH = 3 /* a buffer */
+    };
+    dt_artifact changed = *artifact;
+    int train = dt_artifact_find_function(artifact, "train");
+    dt_artifact_function *functions = dt_arena_copy(arena, artifact->functions, (size_t)artifact->n_functions * sizeof *functions);
+    dt_artifact_buffer *buffers = dt_arena_copy(arena, functions[train].buffers, (size_t)functions[train].n_buffers * sizeof *buffers);
+    buffers[SCRATCH].space = DT_MEMORY_SCRATCH;
+    functions[train].buffers = buffers;
+    functions[train].bytes.scratch = buffers[SCRATCH].offset + buffers[SCRATCH].bytes;
+    changed.functions = functions;
+    dt_memory_domain domain = {0};
+    dt_executor_memory memory = {.artifact = &changed, .domain = &domain, .n_together = 1, .n_all_microbatches = 4, .rows = {4, 2, 2}};
+    dt_executor_memory_lay_out(&memory, &dt_device_null, train, arena);
+    ptrdiff_t at = dt_executor_memory_address(&memory, train, SCRATCH, 0, 0) - memory.memory;
+    assert_in_range(at, memory.scratch_space.start, memory.bytes - buffers[SCRATCH].bytes);
+    assert_int_equal(at, memory.scratch_space.start + buffers[SCRATCH].offset);
 }
 
 int main(void) {
@@ -87,6 +105,7 @@ int main(void) {
         cmocka_unit_test(others_have_what_their_kernels_read),
         cmocka_unit_test(what_is_updated_is_handed_out),
         cmocka_unit_test(others_compute_what_they_can),
+        cmocka_unit_test(scratch_is_there_without_microbatches),
     };
     return cmocka_run_group_tests(tests, open_artifact, close_artifact);
 }
