@@ -213,8 +213,7 @@ typedef struct dt_collective {
     dt_share share;        /* of an all_reduce: where the update is shared out, each process needs its share of the result alone. unit 0: all of it */
 } dt_collective;
 
-/* A segment: kernels that run once, then kernels that run for each replica, then what crosses replicas. A replica's kernel may write a replicated
- * scalar as well, where all replicas write the same. */
+/* A segment: kernels that run once, then kernels that run for each replica, then what crosses replicas. */
 typedef struct dt_segment {
     int n_device_kernels, n_replica_kernels, n_collectives;
     int *device_kernels, *replica_kernels; /* index in plan->kernels, in order */

@@ -115,14 +115,10 @@ static bool runs(const builder *in, int k) {
     return in->options->part < n_parts && dt_memory_domain_runs(domain, in->number, k);
 }
 
-/* What is handed over from one memory domain to others: after kernel number i of those that run once, or with i -1 after the segment. Returns how
- * many. */
+/* What is handed over from the central memory domain to others after kernel number i of those that run once. Returns how many. */
 static int handed_over(const builder *in, int s, int i, const int **buffers) {
     const dt_placement *placement = in->memory->domain->placement;
-    const dt_artifact *artifact = in->memory->artifact;
-    if (placement == NULL) return 0;
-    if (i < 0) return dt_placement_handed_in(artifact, in->number, s, in->arena, buffers);
-    return dt_placement_handed_out(placement, artifact, in->number, s, i, in->arena, buffers);
+    return placement != NULL ? dt_placement_handed_out(placement, in->memory->artifact, in->number, s, i, in->arena, buffers) : 0;
 }
 
 static void add_handing_over(builder *in, int s, int i) {
@@ -272,12 +268,11 @@ static dt_collective_part gathered_part(const builder *in, const dt_artifact_gat
     return part;
 }
 
-/* What one member has, and others want: the central one and those that have it too; or what all have that hold microbatches, and the central one. */
-static dt_collective_part handed_part(const builder *in, int buffer, bool outwards) {
+/* What the central domain has, and others that have it too want. */
+static dt_collective_part handed_part(const builder *in, int buffer) {
     const dt_memory_domain *domain = in->memory->domain;
     bool is_central = dt_memory_domain_is_whole(domain);
-    dt_collective_part part = outwards ? copied_part(in, buffer, is_central, !is_central && has(in, buffer), "update")
-                                       : copied_part(in, buffer, domain->number == 1, is_central, "scalar");
+    dt_collective_part part = copied_part(in, buffer, is_central, !is_central && has(in, buffer), "update");
     const dt_artifact_tensor *tensor = &in->function->buffers[buffer].tensor;
     if (tensor->has_all_rows) part.n *= (size_t)(in->memory->rows.rows * (in->memory->n_all_microbatches / in->memory->rows.per_replica));
     part.hands_over = true;
@@ -303,7 +298,7 @@ static void append_handed(const builder *in, int s, int i, part_list *parts) {
     const int *buffers;
     int n = handed_over(in, s, i, &buffers);
     for (int b = 0; b < n; b++) {
-        dt_collective_part part = handed_part(in, buffers[b], i >= 0);
+        dt_collective_part part = handed_part(in, buffers[b]);
         dt_list_push(in->arena, parts, part);
     }
 }
@@ -323,7 +318,6 @@ static void append_parts(const builder *in, int s, part_list *parts) {
         dt_collective_part part = part_of(in, &segment->collectives[c]);
         dt_list_push(in->arena, parts, part);
     }
-    append_handed(in, s, -1, parts);
 }
 
 const dt_collective_part *dt_operations_collectives(const dt_operations_options *options, int wanted, dt_arena *arena, int *first) {
@@ -436,7 +430,6 @@ static void add_segment(builder *in, int s) {
     }
     in->apart = true;
     if (segment->n_collectives > 0) add_collectives(in, s, segment->n_collectives);
-    add_handing_over(in, s, -1);
 }
 
 static void add_copy_down(builder *in) {

@@ -127,15 +127,3 @@ int dt_placement_handed_out(const dt_placement *placement, const dt_artifact *ar
     *buffers = found;
     return n;
 }
-
-int dt_placement_handed_in(const dt_artifact *artifact, int f, int s, dt_arena *arena, const int **buffers) {
-    const dt_artifact_function *function = &artifact->functions[f];
-    const dt_artifact_segment *segment = &function->segments[s];
-    int *found = DT_NEW_ARRAY(arena, int, function->n_buffers), n = 0;
-    for (int k = 0; k < segment->n_replica_kernels; k++) {
-        const dt_artifact_kernel *kernel = &function->kernels[segment->replica_kernels[k]];
-        for (int w = 0; w < kernel->n_writes; w++) add_root(found, &n, function->buffers[kernel->writes[w]].root);
-    }
-    *buffers = found;
-    return n;
-}

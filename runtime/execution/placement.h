@@ -35,8 +35,4 @@ const dt_placement *dt_placement_find(const dt_artifact *artifact, int wanted, d
 int dt_placement_handed_out(const dt_placement *placement, const dt_artifact *artifact, int function, int s, int i, dt_arena *arena,
                             const int **buffers);
 
-/* The same of what goes the other way after the segment: replicated scalars that kernels write which run for each microbatch. The central domain has
- * no microbatch. */
-int dt_placement_handed_in(const dt_artifact *artifact, int function, int s, dt_arena *arena, const int **buffers);
-
 #endif
