@@ -2,10 +2,10 @@
  *
  * A checkpoint begins on the boundary of a step: the variables are copied to the host's memory. A thread then writes the copy (checkpoint.h) and
  * removes what is no longer to be kept. There is one copy, so the next checkpoint waits for the one before. What the thread has done, or how it
- * failed, is told to the caller by its own calls: nobody else's thread is called. What is too large for one
- * process, maybe, tables of which processes have rows, and what parameter servers have shares of, is collected part by part while it is written, and
- * training waits for that. A NULL is a valid writer everywhere
- * here, of a run that writes none. Threads: one caller. */
+ * failed, is told to the caller by its own calls: nobody else's thread is called. What may be too large for one process, tables of which processes
+ * have rows, and what parameter servers have shares of, is collected part by part while it is written, and training waits for that.
+ *
+ * A NULL is a valid writer everywhere here, of a run that writes none. Threads: one caller. */
 #ifndef DT_RUNTIME_CHECKPOINT_WRITER_H
 #define DT_RUNTIME_CHECKPOINT_WRITER_H
 

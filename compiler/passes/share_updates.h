@@ -1,9 +1,8 @@
 /* share_updates: what the files of the pass share. share_updates_owners.c says what of a plan is run by who owns variables and computes no examples,
  * as a parameter server does (runtime/comm/microbatches.h).
  *
- * It needs what comes into variables, into results, and what it shares out with other owners: the update, sums of totals, and numbers that are the
- * same for all replicas, which kernels of replicas may make as well. It does without the rest: what is computed of examples, weights made ready for
- * that. */
+ * It needs what comes into variables, into results, and what it shares out with other owners: the update, sums of totals, and the numbers that they
+ * take. It does without the rest: what is computed of examples, weights made ready for that. */
 #ifndef DT_COMPILER_PASSES_SHARE_UPDATES_H
 #define DT_COMPILER_PASSES_SHARE_UPDATES_H
 

@@ -146,6 +146,7 @@ static dt_status *read_writes(dt_artifact_reader *reader, const dt_json *object,
         bool is_there_once = buffer->space == DT_MEMORY_DEVICE || buffer->space == DT_MEMORY_VARIABLE;
         if (!is_there_once || !has_argument(kernel, kernel->writes[w]))
             return dt_json_wrong(object, "\"writes\": %d is no buffer of the kernel's that is there once for all replicas", kernel->writes[w]);
+        if (!kernel->once) return dt_json_wrong(object, "\"writes\": a kernel that runs for each replica writes nothing that is there once for all");
     }
     return NULL;
 }

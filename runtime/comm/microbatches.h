@@ -58,7 +58,7 @@ static inline dt_microbatch_range dt_microbatches_of_process(dt_process_roles ro
     return (dt_microbatch_range){dt_microbatches_first_of_rank(worker, n_workers, n), dt_microbatches_first_of_rank(worker + 1, n_workers, n)};
 }
 
-/* Global index of the first row of microbatch m; of one that is always empty it is the next replica's first. */
+/* Global index of the first row of microbatch m. */
 static inline int64_t dt_microbatches_first_row(const dt_microbatches *all, int64_t m) {
     int64_t before = m % all->per_replica * all->microbatch_rows; /* in its replica */
     return m / all->per_replica * all->rows + (before < all->rows ? before : all->rows);

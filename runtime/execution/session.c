@@ -167,13 +167,11 @@ static void count_bad_indices(void *context) {
     session->is_counted = true;
 }
 
-/* The first executor of a server has one that is always empty and in no sum: it makes what is the same in all microbatches. */
 static dt_status *open_executor(dt_session *session, int e) {
     const dt_device_kind *kind = session->spec.kind;
     dt_executor *executor = &session->executors[e];
     int first = dt_microbatches_first_of_member(e, session->n_executors, session->n_idle, session->n_microbatches);
     int end = dt_microbatches_first_of_member(e + 1, session->n_executors, session->n_idle, session->n_microbatches);
-    if (session->n_microbatches == 0 && e == 0) end = 1;
     session->peers[e] = executor;
     DT_TRY(dt_device_open(kind, dt_device_spec_number(&session->spec, e), session->n_executors, &executor->device));
     snprintf(executor->device->name, sizeof executor->device->name, "%s:%d", kind->name,

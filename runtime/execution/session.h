@@ -42,7 +42,7 @@ typedef struct dt_row_request {
     size_t bytes; /* of them all */
 } dt_row_request;
 
-/* Where a worker of asynchronous parameter servers has rows from: as they are now, whichever leases have been applied. */
+/* Where a worker of asynchronous parameter servers has rows from: of the version of its parameters, or newer ones. */
 typedef struct dt_row_source {
     dt_status *(*fetch)(void *context, const dt_row_request *requests, int n);
     void *context;

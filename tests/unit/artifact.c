@@ -271,6 +271,7 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {"\"train\"", "\"writes\": [2, 13]", "\"writes\": [2, 14]", "writes[1]: expected at most 13, found 14"},
         {"\"train\"", "\"writes\": [2, 13]", "\"writes\": [2, 5]", "\"writes\": 5 is no buffer of the kernel's that is there once for all replicas"},
         {"\"name\": \"forward\"", "\"lines\"", "\"writes\": [8], \"lines\"", "\"writes\": 8 is no buffer of the kernel's"},
+        {"\"name\": \"spread\", \"once\"", "\"buffers\": [9, 10]", "\"buffers\": [9, 10], \"writes\": [9]", "a kernel that runs for each replica writes nothing"},
         {"\"name\": \"g\"", "\"offset\": 0", "\"offset\": 32", "the offset 32 is not a multiple of 64"},
         {"\"name\": \"g\"", "\"offset\": 0", "\"offset\": 192", "bytes 192 to 204 of a space of 192"},
         {"\"name\": \"g\"", "\"bytes\": 12", "\"bytes\": 8", "bytes: expected at least 12, found 8"},
