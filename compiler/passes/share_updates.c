@@ -12,9 +12,10 @@
  * sums of blocks. Of a gradient that the family alone reads, each process is sent its own share. What belongs to no family, small tensors
  * among it, all processes compute alike.
  *
- * So is a parameter that what servers run (share_updates.h) touches in no other way, and none of it while examples are still to be gone through. Who
- * computes examples needs it whole, and it is gathered there. Servers draw initial weights whole, before they keep their shares, so it does not
- * matter how an initialiser goes through it.
+ * So is a parameter or a state that what servers run (share_updates.h) touches in no other way. A family without slots is not, where any of it is
+ * touched while examples are still to be gone through: workers can do that alone, and would wait for servers. Who computes examples needs a parameter
+ * whole, and it is gathered there. Servers draw initial weights whole, before they keep their shares, so it does not matter how an initialiser goes
+ * through it.
  *
  * Initial weights are drawn row by row, and a slot's zeros are written beside them: they become a nest of their own. */
 #include "compiler/passes/share_updates.h"
@@ -188,12 +189,12 @@ static int family_of(const sharing *s, int buffer) {
 
 static void join(const sharing *s, int a, int b) { s->parents[family_of(s, a)] = family_of(s, b); }
 
-/* Whether a touch makes a nest one of the buffer's family. Who reads what is whole anyway, a parameter, need not be: adding it up is worth it, for
- * only sums are gathered then. But nobody who computes examples is to wait for sums before. */
+/* Whether a touch makes a nest one of the buffer's family. Reading a parameter or a state does not while examples are still to be gone through: who
+ * computes them has it whole, and would wait for what others make of it. */
 static bool ties(const sharing *s, const touch *one) {
     bool is_kept = s->plan->buffers[one->buffer].space == DT_MEMORY_VARIABLE && !is_slot(s->module, s->plan, one->buffer);
     if (!one->along || !s->written[one->buffer]) return false;
-    return one->stores || !is_kept || (s->walks[one->kernel][one->nest].step > 1 && !s->early[one->kernel]);
+    return one->stores || !is_kept || !s->early[one->kernel];
 }
 
 static void find_early(sharing *s) {
@@ -277,18 +278,20 @@ static void find_needed(const sharing *s, const variables *all, bool *needed) {
     dt_owners_find_kernels(s->arena, s->plan, shared, needed);
 }
 
-/* early[n_buffers]: the families that have early nests. Workers would wait for what those write, in mid-step. */
-static bool *find_early_families(const sharing *s) {
+/* early[n_buffers]: the families that have early nests, and no slots. Workers, who can run these, would wait for what servers write, in mid-step. */
+static bool *find_early_families(const sharing *s, const variables *all) {
     bool *early = DT_NEW_ARRAY(s->arena, bool, s->plan->n_buffers);
     for (int k = 0; k < s->plan->n_kernels; k++)
         for (int n = 0; n < s->plan->kernels[k].n_nests; n++)
             if (s->early[k] && s->walks[k][n].family_buffer >= 0) early[family_of(s, s->walks[k][n].family_buffer)] = true;
+    for (int b = 0; b < s->plan->n_buffers; b++)
+        if (is_slot(s->module, s->plan, b) && shares(s, all, b)) early[family_of(s, b)] = false;
     return early;
 }
 
-/* A parameter that a server would touch in another way, in a step, or gather before it has the worker's gradients. */
+/* A parameter or a state that a server would touch in another way, in a step, or gather before it has the worker's gradients. */
 static void rule_out_parameters(const sharing *s, const variables *all) {
-    bool *needed = DT_NEW_ARRAY(s->arena, bool, s->plan->n_kernels), *early = find_early_families(s);
+    bool *needed = DT_NEW_ARRAY(s->arena, bool, s->plan->n_kernels), *early = find_early_families(s, all);
     touches every = all_touches(s);
     find_needed(s, all, needed);
     for (size_t t = 0; t < every.n; t++) {
@@ -434,7 +437,7 @@ static variables all_variables(dt_arena *arena, const dt_module *module) {
     variables all = {DT_NEW_ARRAY(arena, bool, n), DT_NEW_ARRAY(arena, int, n), DT_NEW_ARRAY(arena, bool, n)};
     for (int v = 0; v < n; v++) {
         const dt_variable *variable = &module->variables.items[v];
-        bool is_kept = variable->kind == DT_VARIABLE_SLOT || variable->kind == DT_VARIABLE_PARAMETER;
+        bool is_kept = variable->kind != DT_VARIABLE_LAUNCH;
         all.can_share[v] = is_kept && dt_shape_elements(variable->shape, 1, 1) >= DT_SHARE_LEAST;
         all.parents[v] = v;
     }

@@ -127,8 +127,7 @@ static dt_status *read_launch(const dt_json *item, dt_artifact_variable *variabl
 
 dt_status *dt_artifact_read_variable_share(const dt_json *object, dt_artifact_variable *variable) {
     DT_TRY(dt_artifact_read_share(object, variable->bytes / (int64_t)dt_dtype_bytes(variable->tensor.dtype), &variable->share));
-    bool can_be = variable->kind == DT_VARIABLE_SLOT || variable->kind == DT_VARIABLE_PARAMETER;
-    if (variable->share.unit > 0 && !can_be) return dt_json_wrong(object, "only parameters and slots are shared out");
+    if (variable->share.unit > 0 && variable->kind == DT_VARIABLE_LAUNCH) return dt_json_wrong(object, "launch values are not shared out");
     return NULL;
 }
 

@@ -1,11 +1,14 @@
-"""Parameter servers keep shares of what is trained: of parameters and slots that are updated element by element, and of parameters that nobody updates. What
-an update, a penalty or an average reads in another way every server has whole. The bytes are those of one process in all cases."""
+"""Parameter servers keep shares of what is trained: of parameters, states and slots that are updated element by element, and of parameters that nobody
+updates. What an update, a penalty or an average reads in another way every server has whole. The bytes are those of one process in all cases."""
+import json
+import math
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import time
+import zipfile
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import layouts
@@ -33,6 +36,13 @@ model Penalised(a: f32[B, 6]) -> f32[B, 64] {
     param v: f32[64, 64] = truncated_normal(stddev: 0.2)
     return a @ w @ v + sum(v @ v.T) * 1e-3 + sum(square(v)) * 1e-3
 }
+model Kept(a: f32[B, 6]) -> f32[B] {
+    param w: f32[6, 400] = truncated_normal(stddev: 0.2)
+    state mean_w: f32[6, 400] = 0.0
+    y = sum(tanh(a @ w) + a @ mean_w, axis: 1)
+    mean_w := mean_w * 0.9 + w * 0.1
+    return y
+}
 model Tied(a: f32[B, 6]) -> f32[B] {
     param table: f32[9000, 16] = truncated_normal(stddev: 0.1)
     x = table[i32(clip(a[:, 0], 0.0, 1.0))]
@@ -51,6 +61,7 @@ step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
     penalised = sum(square(Penalised(a)), axis: 1)
     minimize(penalised, sgd(0.01, momentum: 0.9), over: params(Penalised))
     minimize(error(Tied(a)), adam(0.01), over: params(Tied))
+    minimize(error(Kept(a)), sgd(0.01), over: params(Kept))
     report loss: mean(penalised), followed: mean(followed)
 }
 
@@ -59,24 +70,37 @@ step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
     report loss: mean(square(all - b[:, 0]))
 }
 """
-kinds = layouts.Case("kinds", KINDS, 24)
+# Examples go through Judge once more after its update.
+JUDGED = KINDS.replace("step train", """model Judge(a: f32[B, 6]) -> f32[B] { return network(a) }
+model Maker(a: f32[B, 6]) -> f32[B, 6] { return dense(a, units: 6) }
+
+step train""").replace("    report loss: mean(penalised)", """    minimize(error(Judge(a)), adam(0.01), over: params(Judge))
+    minimize(square(Judge(Maker(a))), sgd(0.01), over: params(Maker))
+    report loss: mean(penalised)""")
+kinds, judged = layouts.Case("kinds", KINDS, 24), layouts.Case("judged", JUDGED, 24)
 
 
-def bytes_of_one(replicas):
+def bytes_of_one(case, replicas):
     folder = servers.new_folder()
-    Run("train", kinds.artifact, *kinds.flags(replicas), "--devices", "cpu:1x1", "--seed", 3, "--epochs", 2, "--checkpoint-dir", folder)
+    Run("train", case.artifact, *case.flags(replicas), "--devices", "cpu:1x1", "--seed", 3, "--epochs", 2, "--checkpoint-dir", folder)
     return layouts.left_by(folder)
 
 
 # ---- bytes ----
 folder = servers.new_folder()
-said = servers.train(kinds, 4, 3, 2, folder, "--epochs", 2)
-check(layouts.left_by(folder) == bytes_of_one(4), "three servers and two workers end with other bytes than one process")
+said = servers.train(judged, 4, 3, 2, folder, "--epochs", 2)
+check(layouts.left_by(folder) == bytes_of_one(judged, 4), "three servers and two workers end with other bytes than one process")
 folder = servers.new_folder()
 servers.train(kinds, 1, 2, 1, folder, "--epochs", 2, staleness=None)
-check(layouts.left_by(folder) == bytes_of_one(1), "two servers and a worker of its own pace end with other bytes than one process")
+check(layouts.left_by(folder) == bytes_of_one(kinds, 1), "two servers and a worker of its own pace end with other bytes than one process")
 
 # ---- what each has ----
+with zipfile.ZipFile(judged.artifact) as archive:
+    variables = json.loads(archive.read("manifest.json"))["variables"]
+whole = {v["path"] for v in variables if "share" not in v and math.prod(v["shape"]) >= 1024}
+judges = {f"adam_2/Judge/dense_1/bias/{slot}" for slot in "mv"}  # what goes through examples takes the new bias from these
+matrices = {"Matrices/dense_1/kernel", "Matrices/dense_2/kernel", "muon/Matrices/dense_2/kernel/m"}
+check(whole == {"Clipped/dense_1/kernel", "Penalised/v"} | matrices | judges, f"every server has all of {sorted(whole)}")
 notes = [e["message"] for e in said if e["event"] == "note"]
 found = re.search(r"parameters: at most ([\d.]+) MiB of ([\d.]+) MiB in each of 3 servers", " ".join(notes))
 check(found is not None and float(found[1]) < 0.6 * float(found[2]), notes)
