@@ -13,7 +13,8 @@ enum {
 typedef struct leased_step {
     dt_pipeline *data; /* NULL: there were none yet */
     dt_runner *runner;
-    int64_t epoch; /* of the pipeline; -1: none yet */
+    int64_t epoch;     /* of the pipeline; -1: none yet */
+    int64_t n_ignored; /* indices in that epoch */
 } leased_step;
 
 typedef struct lessee {
@@ -28,6 +29,8 @@ typedef struct lessee {
     leased_step *steps; /* [n_steps] */
     dt_ps_lease held[MOST_LEASES];
     int n_held, n_asked;
+    bool has_finished; /* a lease that the servers are to be told of, */
+    int64_t n_ignored; /* and of so many indices */
 } lessee;
 
 /* ---- data ---- */
@@ -60,6 +63,7 @@ static dt_status *pick(lessee *self, const dt_ps_lease *lease) {
         DT_TRY(dt_pipeline_start_picking(one->data, epoch));
         dt_runner_go_to(one->runner, one->data, epoch, 0);
         one->epoch = epoch;
+        one->n_ignored = 0;
     }
     dt_pipeline_pick(one->data, lease->batch);
     return NULL;
@@ -70,7 +74,11 @@ static dt_status *pick(lessee *self, const dt_ps_lease *lease) {
 /* The next ones, as many as there are; at least one, unless the run is over. */
 static dt_status *take_leases(lessee *self) {
     bool any = true;
-    for (; self->n_asked + self->n_held < MOST_LEASES; self->n_asked++) DT_TRY(dt_ps_leasing_ask(self->team));
+    for (; self->n_asked + self->n_held < MOST_LEASES; self->n_asked++) {
+        DT_TRY(dt_ps_leasing_ask(self->team, self->has_finished, self->n_ignored));
+        self->has_finished = false;
+        self->n_ignored = 0;
+    }
     while (any && self->n_held < MOST_LEASES) {
         dt_ps_lease *lease = &self->held[self->n_held];
         DT_TRY(dt_ps_leasing_take(self->team, self->options->processes, self->options->stop, self->n_held == 0, lease, &any));
@@ -83,6 +91,15 @@ static dt_status *take_leases(lessee *self) {
     return NULL;
 }
 
+/* Since the last time. */
+static dt_status *count_ignored(lessee *self, leased_step *one) {
+    int64_t n;
+    DT_TRY(dt_runner_bad_indices(one->runner, &n));
+    self->n_ignored += n - one->n_ignored;
+    one->n_ignored = n;
+    return NULL;
+}
+
 static dt_status *compute(lessee *self, const dt_ps_lease *lease, const dt_pipeline_batch *batch) {
     leased_step *one = &self->steps[lease->step];
     dt_batch run = {.inputs = batch->inputs, .rows = batch->rows, .counter = lease->batch};
@@ -90,7 +107,9 @@ static dt_status *compute(lessee *self, const dt_ps_lease *lease, const dt_pipel
     if (lease->pulls) DT_TRY(dt_ps_leasing_pull(self->team, self->session, self->options->processes));
     dt_ps_leasing_begin(self->team, lease, batch->rows);
     if (batch->rows > 0) DT_TRY(dt_runner_run_at(one->runner, &run, lease->batch * self->terms.rows));
-    return dt_ps_leasing_finish(self->team, self->session, self->options->processes, lease, batch->rows);
+    DT_TRY(dt_ps_leasing_finish(self->team, self->session, self->options->processes, lease, batch->rows));
+    self->has_finished = true;
+    return count_ignored(self, one);
 }
 
 static dt_status *work(lessee *self) {

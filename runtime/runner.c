@@ -29,6 +29,7 @@ struct dt_runner {
     int64_t position;       /* examples of the epoch that were consumed */
 
     int64_t epoch, n_bad, n_bad_before;  /* bad indices in the step; in the pipeline when the epoch began */
+    int64_t n_bad_told;                  /* that others have told this process alone of */
     int64_t n_run;                       /* batches, ever */
     int64_t n_steps, n_examples;         /* since dt_runner_begin */
     int64_t n_first;                     /* examples of the first of them */
@@ -100,7 +101,7 @@ void dt_runner_go_to(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, in
     runner->has_next = runner->staged = false;
     runner->position = position;
     runner->epoch = epoch;
-    runner->n_steps = runner->n_examples = runner->n_first = runner->n_bad = 0;
+    runner->n_steps = runner->n_examples = runner->n_first = runner->n_bad = runner->n_bad_told = 0;
     runner->n_bad_before = dt_pipeline_bad_indices(runner->pipeline);
     runner->began = runner->first_done = runner->last_done = runner->now = dt_seconds_now();
     runner->waited = 0;
@@ -250,10 +251,12 @@ int64_t dt_runner_n_examples(const dt_runner *runner) { return dt_pipeline_n_exa
 
 dt_status *dt_runner_bad_indices(dt_runner *runner, int64_t *n) {
     dt_session_answers all;
-    DT_TRY(dt_session_ask(runner->session, dt_pipeline_bad_indices(runner->pipeline) - runner->n_bad_before, &all));
+    DT_TRY(dt_session_ask(runner->session, runner->n_bad_told + dt_pipeline_bad_indices(runner->pipeline) - runner->n_bad_before, &all));
     *n = runner->n_bad + all.sum;
     return NULL;
 }
+
+void dt_runner_add_bad_indices(dt_runner *runner, int64_t n) { runner->n_bad_told += n; }
 
 const double *dt_runner_step_reports(dt_runner *runner) {
     dt_reports_evaluate(runner->reports, runner->aggregates, runner->values);

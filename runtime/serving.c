@@ -132,9 +132,10 @@ static dt_status *open_range(dt_serving *self, const dt_runner *runner, const dt
 }
 
 /* The same for all servers, whichever was asked to stop. */
-static dt_status *end_range(dt_serving *self, const dt_runner *runner, dt_runner_outcome *outcome) {
+static dt_status *end_range(dt_serving *self, dt_runner *runner, dt_runner_outcome *outcome) {
     dt_session_answers all;
     self->is_open = false;
+    dt_runner_add_bad_indices(runner, dt_ps_leasing_take_ignored(self->options.team));
     DT_TRY(dt_session_ask(self->options.session, atomic_load(self->options.stop) != 0, &all));
     if (is_epoch_over(runner))
         *outcome = DT_RUNNER_EPOCH_OVER;

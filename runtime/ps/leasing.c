@@ -67,6 +67,7 @@ void dt_ps_leasing_clear(dt_ps_team *team) {
     self->tasks.n = self->holds.n = self->askers.n = self->pulls.n = self->leases.n = 0;
     self->is_open = self->is_to_dispatch = self->is_to_push = self->has_terms = false;
     self->n_pulled = 0;
+    self->n_ignored = 0;
     self->current_peer = self->current_key = self->trained = -1;
     self->epoch = self->batch = -1;
     for (int i = 0; i < team->n_members && self->book != NULL; i++) {
@@ -241,6 +242,14 @@ dt_status *dt_ps_leasing_next(dt_ps_team *team, dt_session *session, dt_processe
     return NULL;
 }
 
+int64_t dt_ps_leasing_take_ignored(dt_ps_team *team) {
+    dt_ps_leasing_lock(team->leasing);
+    int64_t n = team->leasing->n_ignored;
+    team->leasing->n_ignored = 0;
+    dt_ps_leasing_unlock(team->leasing);
+    return n;
+}
+
 const dt_ps_leases *dt_ps_leasing_take_book(dt_ps_team *team) {
     dt_ps_leasing_lock(team->leasing);
     return team->leasing->book;
@@ -268,7 +277,10 @@ dt_status *dt_ps_leasing_find_terms(dt_ps_team *team, dt_processes *processes, d
     return status;
 }
 
-dt_status *dt_ps_leasing_ask(dt_ps_team *team) { return post(team, 0, (dt_ps_message){.kind = DT_PS_ASK, .ask = {.plan = team->plan.number}}); }
+dt_status *dt_ps_leasing_ask(dt_ps_team *team, bool finished, int64_t n_ignored) {
+    uint32_t ignored = n_ignored < UINT32_MAX ? (uint32_t)n_ignored : UINT32_MAX;
+    return post(team, 0, (dt_ps_message){.kind = DT_PS_ASK, .ask = {.plan = team->plan.number, .finished = finished, .ignored = ignored}});
+}
 
 dt_status *dt_ps_leasing_take(dt_ps_team *team, dt_processes *processes, const atomic_int *stop, bool waits, dt_ps_lease *lease, bool *any) {
     struct dt_ps_leasing *self = team->leasing;

@@ -45,9 +45,12 @@ typedef struct dt_ps_order {
 } dt_ps_order;
 
 /* Waits for it; meanwhile server 0 gives variables to workers that want them. Where `stop` says so, no more batches are leased, and those that are
- * will be applied. *any false: the range is over. DT_ABORTED: a server was lost, or no
- * worker has been there for as long as the deadline. */
+ * will be applied. *any false: the range is over, and workers are done with it. DT_ABORTED: a server was lost, or no worker has been there for as long
+ * as the deadline. */
 dt_status *dt_ps_leasing_next(dt_ps_team *team, dt_session *session, dt_processes *processes, const atomic_int *stop, dt_ps_order *order, bool *any);
+
+/* How many indices workers have ignored in the leases applied since the last call, where the range is over: all of them. 0 in all but server 0. */
+int64_t dt_ps_leasing_take_ignored(dt_ps_team *team);
 
 /* Server 0's book; elsewhere NULL. Until it is returned, nobody is heard: that is to be soon. */
 const dt_ps_leases *dt_ps_leasing_take_book(dt_ps_team *team);
@@ -59,7 +62,8 @@ dt_status *dt_ps_leasing_sync(dt_ps_team *team); /* its ledger is on the disk */
 /* Waits for them. */
 dt_status *dt_ps_leasing_find_terms(dt_ps_team *team, dt_processes *processes, dt_ps_run_terms *terms);
 
-dt_status *dt_ps_leasing_ask(dt_ps_team *team); /* for one lease more */
+/* For one lease more. finished: since the last call dt_ps_leasing_finish has returned, for a lease in which so many indices were out of range. */
+dt_status *dt_ps_leasing_ask(dt_ps_team *team, bool finished, int64_t n_ignored);
 /* One that was asked for. *any false: there is none yet; with `waits`: the run is over, or this worker is to stop. */
 dt_status *dt_ps_leasing_take(dt_ps_team *team, dt_processes *processes, const atomic_int *stop, bool waits, dt_ps_lease *lease, bool *any);
 /* Fetches all variables but slots. */

@@ -136,16 +136,25 @@ static dt_status *give_leases(dt_ps_team *team) {
 /* The worker's gradients are everywhere: all servers apply them now. */
 static dt_status *order_lease(dt_ps_team *team, uint32_t worker, const dt_ps_lease *lease) {
     struct dt_ps_leasing *self = team->leasing;
+    dt_ps_member *whose = worker_of_number(team, worker);
     const dt_ps_lease_hold *one = NULL;
     for (size_t i = 0; i < self->holds.n; i++)
         if (self->holds.items[i].is_known && self->holds.items[i].worker == worker && self->holds.items[i].batch == lease->batch)
             one = &self->holds.items[i];
     if (one == NULL) return dt_error(DT_INTERNAL, "batch %" PRId64 " is to be applied, and is not here", lease->batch);
+    if (whose != NULL) whose->n_unfinished++;
     DT_TRY(say_task(team, DT_PS_TASK_APPLY, one));
     dt_ps_message applied = {.kind = DT_PS_APPLIED};
     applied.applied = (dt_ps_applied){.plan = dt_ps_team_number_for(team, one->id), .epoch = (uint64_t)lease->epoch, .batch = (uint64_t)lease->batch};
     DT_TRY(dt_ps_team_send(team, (uint32_t)one->peer, &applied));
     return apply_here(self, one);
+}
+
+/* Whether a worker that is there is not done yet with what was applied. */
+static bool is_unfinished(const dt_ps_team *team) {
+    for (int i = 0; i < team->n_members; i++)
+        if (team->members[i].part == DT_PS_NOBODY && team->members[i].process != DT_PS_NOBODY && team->members[i].n_unfinished > 0) return true;
+    return false;
 }
 
 static dt_status *dispatch(dt_ps_team *team) {
@@ -158,7 +167,7 @@ static dt_status *dispatch(dt_ps_team *team) {
         DT_TRY(dt_ps_leases_apply(self->book, &worker, &lease, &any));
         if (any) DT_TRY(order_lease(team, worker, &lease));
     }
-    if (!self->is_open || !dt_ps_leases_is_over(self->book)) return NULL;
+    if (!self->is_open || !dt_ps_leases_is_over(self->book) || is_unfinished(team)) return NULL;
     self->is_open = false;
     DT_TRY(say_task(team, DT_PS_TASK_END, NULL));
     return add_task(self, (dt_ps_lease_task){.what = DT_PS_LEASE_END});
@@ -189,8 +198,11 @@ static dt_status *take_push(dt_ps_team *team, dt_ps_lease_hold *one) {
     return dropped ? forget_everywhere(team, one) : dispatch(team);
 }
 
-static dt_status *hear_ask(dt_ps_team *team, const dt_ps_member *worker) {
+static dt_status *hear_ask(dt_ps_team *team, dt_ps_member *worker, const dt_ps_ask *ask) {
     int n_asked = 0;
+    if (ask->finished && worker->n_unfinished == 0) return dt_error(DT_DATA_LOSS, "it is done with a lease that was not applied");
+    worker->n_unfinished -= ask->finished;
+    team->leasing->n_ignored += ask->ignored;
     for (size_t i = 0; i < team->leasing->askers.n; i++) n_asked += team->leasing->askers.items[i] == worker->number;
     if (n_asked == MOST_LEASES) return dt_error(DT_DATA_LOSS, "more leases are asked for than a worker holds");
     DT_QUEUE_ADD(team->leasing->askers, worker->number);
@@ -324,6 +336,7 @@ dt_status *dt_ps_leasing_admit(dt_ps_team *team, dt_ps_member *worker) {
     if (worker->process != DT_PS_NOBODY || worker->key <= 0) return NULL;
     worker->process = team->options.n_servers;
     worker->is_told = false;
+    worker->n_unfinished = 0;
     dt_ps_leasing_lock(self);
     self->n_untold++;
     dt_status *status = dt_ps_leases_join(self->book, worker->number, dt_ps_peer_name(team->socket, worker->peer));
@@ -459,7 +472,7 @@ static dt_status *hear_locked(dt_ps_team *team, dt_ps_member *from, dt_ps_messag
     if (message->kind == DT_PS_PULL) return hear_pull(team, from, message->pull.id);
     if (message->kind == DT_PS_TASK) return from->part == 0 ? hear_task(team, &message->task) : NULL;
     if (!dt_ps_team_leads(team) || !is_workers) return NULL;
-    return message->kind == DT_PS_ASK ? hear_ask(team, from) : NULL;
+    return message->kind == DT_PS_ASK ? hear_ask(team, from, &message->ask) : NULL;
 }
 
 /* Of the message; that of another plan nobody waits for. */

@@ -81,6 +81,7 @@ struct dt_ps_leasing {
     DT_QUEUE(dt_ps_lease_task) tasks;
     DT_QUEUE(dt_ps_lease_task) waiting; /* rows to be given, until a lease of the worker's is applied here */
     bool is_open, is_to_dispatch;       /* of server 0: a range; what it can say to workers may have changed */
+    int64_t n_ignored;                  /* of server 0: indices in leases that were applied, of which nobody has asked yet */
     int n_workers;                      /* there */
     double deserted_since;              /* when there was none any more */
     int current_key;                    /* of the worker whose lease is applied: of what it has sent, */

@@ -26,9 +26,10 @@ typedef struct dt_ps_member {
     bool leaves;         /* it has said so, and hears nothing any more */
 
     /* in asynchronous servers, of a worker that has offered */
-    int key;         /* of what it sends for its lease, in the mailbox */
-    uint32_t number; /* in the book of server 0 */
-    bool is_told;    /* the terms of the run */
+    int key;          /* of what it sends for its lease, in the mailbox */
+    uint32_t number;  /* in the book of server 0 */
+    bool is_told;     /* the terms of the run */
+    int n_unfinished; /* of server 0: its leases that are applied, and that it is not done with */
 } dt_ps_member;
 
 typedef struct dt_ps_kept_notice {

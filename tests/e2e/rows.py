@@ -94,7 +94,8 @@ bad = FOLDER / "bad"
 users = write_ratings(bad)
 users[[3, 50, 60]] = 500, -1, 10**6
 np.save(bad / "user.npy", users)
-for flags in ((), ("--rows",), ("--rows", "--replicas", 3, "--devices", "cpu:2x1")):
+LEASED = "--local-servers", 2, "--workers", 2
+for flags in ((), ("--rows",), ("--rows", "--replicas", 3, "--devices", "cpu:2x1"), LEASED, ("--rows", *LEASED)):
     said = Run("train", sgd, "--data", bad, "--epochs", 1, "--bad-index", "ignore", *flags).error
     check("train, epoch 1: 3 indices were out of range" in said and "evaluate, epoch 1: 1 indices" in said, f"{flags}: {said}")
 
