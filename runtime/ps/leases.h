@@ -12,8 +12,9 @@
  * those with earlier deadlines need all versions that are left. The second lease of a worker, which it reads ahead, is computed on the version that
  * the application of its first one makes, so its deadline is met whatever else there is.
  *
- * Memory: for each worker and lease, not for each batch. Threads: one makes all calls. Errors: those that are a worker's fault, DT_DATA_LOSS of
- * dt_ps_leases_pulled and dt_ps_leases_pushed, change nothing. After any other the leases may only be destroyed. */
+ * Memory: for each worker and lease, not for each batch. Threads: one makes all calls, but dt_ps_leases_sync, which another one may make meanwhile.
+ * Errors: those that are a worker's fault, DT_DATA_LOSS of dt_ps_leases_pulled and dt_ps_leases_pushed, change nothing. After any other the leases may
+ * only be destroyed. */
 #ifndef DT_RUNTIME_PS_LEASES_H
 #define DT_RUNTIME_PS_LEASES_H
 

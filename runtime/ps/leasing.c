@@ -258,11 +258,7 @@ const dt_ps_leases *dt_ps_leasing_take_book(dt_ps_team *team) {
 void dt_ps_leasing_return_book(dt_ps_team *team) { dt_ps_leasing_unlock(team->leasing); }
 
 dt_status *dt_ps_leasing_sync(dt_ps_team *team) {
-    if (team->leasing->book == NULL) return NULL;
-    dt_ps_leasing_lock(team->leasing);
-    dt_status *status = dt_ps_leases_sync(team->leasing->book);
-    dt_ps_leasing_unlock(team->leasing);
-    return status;
+    return team->leasing->book != NULL ? dt_ps_leases_sync(team->leasing->book) : NULL;
 }
 
 /* ---- workers ---- */

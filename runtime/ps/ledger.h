@@ -13,7 +13,8 @@
  * A line is on its way to the disk when its function returns, so it outlives the process, and is there after dt_ps_ledger_sync. A last line that was
  * cut, and lost lines without the range that they belong to, are taken away when a training goes on.
  *
- * Threads: one makes all calls. All but open allow a ledger that is NULL, and do nothing then. After an error a ledger may only be closed. */
+ * Threads: one makes all calls, but dt_ps_ledger_sync, which another one may make meanwhile. All but open allow a ledger that is NULL, and do nothing
+ * then. After an error a ledger may only be closed. */
 #ifndef DT_RUNTIME_PS_LEDGER_H
 #define DT_RUNTIME_PS_LEDGER_H
 
