@@ -805,6 +805,12 @@ dt_byte_range dt_session_own_part(const dt_session *session, int variable) {
     return dt_memory_domain_share(domain, &session->artifact->variables[variable]);
 }
 
+dt_status *dt_session_get_part(dt_session *session, int variable, dt_byte_range part, void *data) {
+    const dt_memory_domain *domain = &session->domains[0];
+    dt_progress_count(dt_processes_progress(session->options.processes));
+    return dt_device_read(domain->device, data, domain->memory + domain->variables[variable] + part.first, (size_t)part.n_bytes);
+}
+
 dt_status *dt_session_set_part(dt_session *session, int variable, dt_byte_range part, const void *data) {
     dt_progress_count(dt_processes_progress(session->options.processes));
     if (tables_of(session, variable) != NULL) return dt_row_tables_set(tables_of(session, variable), variable, part, data), NULL;

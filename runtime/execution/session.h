@@ -102,8 +102,9 @@ bool dt_session_has_variable(const dt_session *session, int variable);
 /* Where it is, valid as long as the session; NULL where the host cannot read the device's memory, or processes share it out. */
 const void *dt_session_variable_memory(const dt_session *session, int variable);
 
-/* The bytes of a variable that this process has: all, but of what processes share out. Some of them can be set. */
+/* The bytes of a variable that this process has: all, but of what processes share out. Some of them can be set, and read, of one that is not by rows. */
 dt_byte_range dt_session_own_part(const dt_session *session, int variable);
+dt_status *dt_session_get_part(dt_session *session, int variable, dt_byte_range part, void *data);
 dt_status *dt_session_set_part(dt_session *session, int variable, dt_byte_range part, const void *data); /* on all devices */
 
 /* A variable of which processes have shares, in the one that leads; elsewhere `data` may be NULL. Each calls it, for the same variables in the same

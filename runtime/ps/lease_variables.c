@@ -4,8 +4,6 @@
 #include "base/memory.h"
 #include "runtime/ps/lease_steps.h"
 
-#include <string.h>
-
 enum {
     PIECE_BYTES = 16 << 20 /* of a variable, in a message */
 };
@@ -27,25 +25,27 @@ static dt_byte_range part_to_give(const dt_session *session, const dt_ps_giving 
     return giving->leads || !dt_session_has_whole_variable(session, variable) ? dt_session_own_part(session, variable) : (dt_byte_range){0, 0};
 }
 
+static dt_status *give_piece(dt_session *session, const dt_ps_giving *giving, int v, dt_byte_range part) {
+    char *piece = dt_allocate((size_t)part.n_bytes);
+    if (piece == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    dt_status *status = dt_session_get_part(session, v, part, piece);
+    if (status != NULL) {
+        dt_release(piece);
+        return status;
+    }
+    dt_ps_message message = {.kind = DT_PS_VARIABLE};
+    message.variable = (dt_ps_variable){.plan = giving->plan, .variable = (uint32_t)v, .first = (uint64_t)part.first};
+    message.payload = (dt_ps_payload){.data = piece, .bytes = (size_t)part.n_bytes, .release = release_piece, .owner = piece};
+    return giving->post(giving->context, message);
+}
+
 static dt_status *give_variable(dt_session *session, const dt_ps_giving *giving, int v) {
     dt_byte_range part = part_to_give(session, giving, v);
-    if (part.n_bytes == 0) return NULL;
-    char *data = dt_allocate((size_t)dt_session_artifact(session)->variables[v].bytes);
-    dt_status *status = data != NULL ? dt_session_get_variable(session, 0, v, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    for (int64_t at = 0; at < part.n_bytes && status == NULL; at += PIECE_BYTES) {
-        size_t n = (size_t)(part.n_bytes - at < PIECE_BYTES ? part.n_bytes - at : PIECE_BYTES);
-        char *piece = dt_allocate(n);
-        if (piece == NULL) {
-            status = dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-            break;
-        }
-        memcpy(piece, data + part.first + at, n);
-        dt_ps_message message = {.kind = DT_PS_VARIABLE, .payload = {.data = piece, .bytes = n, .release = release_piece, .owner = piece}};
-        message.variable = (dt_ps_variable){.plan = giving->plan, .variable = (uint32_t)v, .first = (uint64_t)(part.first + at)};
-        status = giving->post(giving->context, message);
+    for (int64_t at = 0; at < part.n_bytes; at += PIECE_BYTES) {
+        int64_t n = part.n_bytes - at < PIECE_BYTES ? part.n_bytes - at : PIECE_BYTES;
+        DT_TRY(give_piece(session, giving, v, (dt_byte_range){part.first + at, n}));
     }
-    dt_release(data);
-    return status;
+    return NULL;
 }
 
 dt_status *dt_ps_give_variables(dt_session *session, const dt_ps_giving *giving) {
