@@ -109,8 +109,10 @@ void dt_runner_go_to(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, in
 }
 
 dt_status *dt_runner_begin(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, int64_t position) {
+    int64_t n_bad = dt_pipeline_bad_indices(pipeline); /* before it begins to make batches */
     DT_TRY(dt_pipeline_start(pipeline, epoch, position));
     dt_runner_go_to(runner, pipeline, epoch, position);
+    runner->n_bad_before = n_bad;
     return NULL;
 }
 
