@@ -605,6 +605,7 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
         if (outcome == DT_RUNNER_RAN) DT_TRY(after_step(run));
     }
     *complete = outcome == DT_RUNNER_EPOCH_OVER;
+    if (run->serving != NULL) DT_TRY(dt_serving_end(run->serving, run->trainer));
     DT_TRY(say_who_is_slow(run, dt_seconds_now() - began));
     DT_TRY(report_epoch(run, run->trainer, *complete));
     return run->serving != NULL ? dt_serving_say(run->serving, run->state.epoch + 1, run->about.epochs, run->log) : NULL;

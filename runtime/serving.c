@@ -162,3 +162,12 @@ dt_status *dt_serving_step(dt_serving *self, dt_runner *runner, const dt_serving
     }
     return NULL;
 }
+
+dt_status *dt_serving_end(dt_serving *self, dt_runner *runner) {
+    dt_runner_outcome outcome;
+    dt_ps_order order;
+    bool any = true;
+    if (!self->is_open) return NULL;
+    while (any) DT_TRY(dt_ps_leasing_next(self->options.team, self->options.session, self->options.processes, self->options.stop, &order, &any));
+    return end_range(self, runner, &outcome);
+}

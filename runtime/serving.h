@@ -38,5 +38,7 @@ typedef struct dt_serving_place {
 
 /* Applies the next lease; the runner has gone to the epoch. DT_RUNNER_STOPPED: all that was leased has been applied. */
 dt_status *dt_serving_step(dt_serving *serving, dt_runner *runner, const dt_serving_place *place, dt_runner_outcome *outcome);
+/* Where the training ends at a barrier in mid-epoch, whose last lease was applied: waits until workers are done with it. */
+dt_status *dt_serving_end(dt_serving *serving, dt_runner *runner);
 
 #endif

@@ -98,6 +98,9 @@ LEASED = "--local-servers", 2, "--workers", 2
 for flags in ((), ("--rows",), ("--rows", "--replicas", 3, "--devices", "cpu:2x1"), LEASED, ("--rows", *LEASED)):
     said = Run("train", sgd, "--data", bad, "--epochs", 1, "--bad-index", "ignore", *flags).error
     check("train, epoch 1: 3 indices were out of range" in said and "evaluate, epoch 1: 1 indices" in said, f"{flags}: {said}")
+one, leased = ([line for line in Run("train", sgd, "--data", bad, "--max-steps", 1, "--bad-index", "ignore", *flags).error.splitlines() if "indices" in line]
+               for flags in ((), LEASED))
+check(len(one) == 1 and one == leased, f"a training that ends in mid-epoch: {one} and {leased}")
 
 # ---- one in what says which rows ----
 LOOKED_UP = LAZY.replace("return table[item]", "return table[iota([100], dtype: i32)[item]]")
