@@ -204,24 +204,6 @@ dt_status *dt_ps_socket_open(const dt_ps_socket_options *options, dt_ps_socket *
     return status;
 }
 
-void dt_ps_socket_close(dt_ps_socket *socket, double seconds) {
-    if (socket == NULL) return;
-    for (int i = 0; socket->links != NULL && i < socket->options.n_servers; i++) {
-        dt_ps_link *link = &socket->links[i];
-        dt_ps_close_monitored(socket, &link->dealer, &link->monitor, link->connection.state == DT_PS_OPEN ? seconds : 0);
-    }
-    dt_ps_close_monitored(socket, &socket->router, &socket->monitor, seconds);
-    if (socket->zap != NULL) socket->zeromq.close(socket->zap);
-    if (socket->context != NULL)
-        while (socket->zeromq.ctx_term(socket->context) != 0 && errno == EINTR) {
-        }
-    if (socket->wake >= 0) close(socket->wake);
-    dt_release(socket->items);
-    dt_release(socket->peers);
-    dt_release(socket->links);
-    dt_release(socket);
-}
-
 const char *dt_ps_socket_address(const dt_ps_socket *socket) { return socket->address[0] != 0 ? dt_ps_address_text(socket->address) : NULL; }
 
 /* ---- what time brings ---- */
@@ -291,6 +273,33 @@ static dt_status *read_monitor(dt_ps_socket *socket, void *monitor, uint16_t *ev
     if (*any && zeromq->msg_size(&frames.items[0]) >= sizeof *event) memcpy(event, zeromq->msg_data(&frames.items[0]), sizeof *event);
     dt_ps_frames_close(zeromq, &frames);
     return NULL;
+}
+
+/* Whether what is still to be sent to a server may arrive. */
+static bool is_there(dt_ps_socket *socket, const dt_ps_link *link) {
+    uint16_t news = 0;
+    bool any = link->connection.state == DT_PS_OPEN && link->monitor != NULL;
+    if (!any) return false;
+    dt_status_free(read_monitor(socket, link->monitor, &news, &any));
+    return news == 0;
+}
+
+void dt_ps_socket_close(dt_ps_socket *socket, double seconds) {
+    if (socket == NULL) return;
+    for (int i = 0; socket->links != NULL && i < socket->options.n_servers; i++) {
+        dt_ps_link *link = &socket->links[i];
+        dt_ps_close_monitored(socket, &link->dealer, &link->monitor, is_there(socket, link) ? seconds : 0);
+    }
+    dt_ps_close_monitored(socket, &socket->router, &socket->monitor, seconds);
+    if (socket->zap != NULL) socket->zeromq.close(socket->zap);
+    if (socket->context != NULL)
+        while (socket->zeromq.ctx_term(socket->context) != 0 && errno == EINTR) {
+        }
+    if (socket->wake >= 0) close(socket->wake);
+    dt_release(socket->items);
+    dt_release(socket->peers);
+    dt_release(socket->links);
+    dt_release(socket);
 }
 
 /* A server's own: the connection is over. */
