@@ -660,6 +660,7 @@ static dt_status *reduce_on_plateau(training *run) {
     if (reduced == rate) return NULL;
     dt_log_remark(run->log, "note", "launch value %s is %s from epoch %" PRId64 " on, and no longer %s: %s brings no gain", variable->path,
                   dt_launch_print(variable, reduced, now), run->state.epoch + 2, dt_launch_print(variable, rate, then), plateau->metric.name);
+    if (run->serving != NULL) dt_ps_leasing_outdate(run->options->team);
     return dt_session_set_launch(run->session, plateau->variable, reduced);
 }
 

@@ -191,6 +191,10 @@ void dt_ps_leases_end(dt_ps_leases *leases) {
     if (leases->range.trains) leases->position = leases->range.end;
 }
 
+void dt_ps_leases_outdate(dt_ps_leases *leases) {
+    for (size_t w = 0; w < leases->n_workers; w++) leases->workers[w].version = -1;
+}
+
 int64_t dt_ps_leases_bound(const dt_ps_leases *leases) { return leases->range.end; }
 
 static size_t count_workers_with_leases(const dt_ps_leases *leases) {

@@ -53,6 +53,9 @@ dt_status *dt_ps_leases_open(dt_ps_leases *leases, int step, bool trains, int64_
  * workers that leave give back is still leased again, so that what is applied is a prefix. */
 void dt_ps_leases_end(dt_ps_leases *leases);
 
+/* Between two ranges: servers have set a variable, which workers have not. All fetch the variables anew. */
+void dt_ps_leases_outdate(dt_ps_leases *leases);
+
 int64_t dt_ps_leases_bound(const dt_ps_leases *leases);   /* the range's end */
 bool dt_ps_leases_is_over(const dt_ps_leases *leases);    /* each batch of the range is applied; true before the first one */
 int64_t dt_ps_leases_version(const dt_ps_leases *leases); /* of the variables; before the first range the ledger's, or -1 where it has none */

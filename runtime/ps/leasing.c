@@ -242,6 +242,12 @@ dt_status *dt_ps_leasing_next(dt_ps_team *team, dt_session *session, dt_processe
     return NULL;
 }
 
+void dt_ps_leasing_outdate(dt_ps_team *team) {
+    dt_ps_leasing_lock(team->leasing);
+    if (team->leasing->book != NULL) dt_ps_leases_outdate(team->leasing->book);
+    dt_ps_leasing_unlock(team->leasing);
+}
+
 int64_t dt_ps_leasing_take_ignored(dt_ps_team *team) {
     dt_ps_leasing_lock(team->leasing);
     int64_t n = team->leasing->n_ignored;

@@ -49,6 +49,9 @@ typedef struct dt_ps_order {
  * as the deadline. */
 dt_status *dt_ps_leasing_next(dt_ps_team *team, dt_session *session, dt_processes *processes, const atomic_int *stop, dt_ps_order *order, bool *any);
 
+/* Between two ranges, of all servers: a launch value was set, which workers are to fetch. */
+void dt_ps_leasing_outdate(dt_ps_team *team);
+
 /* How many indices workers have ignored in the leases applied since the last call, where the range is over: all of them. 0 in all but server 0. */
 int64_t dt_ps_leasing_take_ignored(dt_ps_team *team);
 

@@ -89,4 +89,14 @@ sums = layouts.Case("sums", LARGE.replace("OPTIMIZER", "adam(0.01)").replace("AG
 again = layouts.Case("again", LARGE.replace("OPTIMIZER", "sgd(0.01)").replace("AGAIN", "minimize(square(Net(a) - b[:, 1]), sgd(0.01))"), BATCH)
 for one in apart, plain, sums, again:
     servers.agrees(one, layouts.train_one(one, 1), 1, 2, 1, staleness=None)
+
+# A launch value that falls between epochs, and goes through examples.
+LAUNCHED = "launch part = 0.5\n" + TEXT.replace("report loss", "report part: last(part), loss")
+falling = layouts.Case("falling", LAUNCHED.replace("OPTIMIZER", "sgd(0.05)").replace("OTHER", "part * b[:, 0]"), BATCH)
+flags = ["--epochs", 5, "--reduce-on-plateau", "train.part:part,patience=0"]
+one, leased = servers.new_folder(), servers.new_folder()
+said = Run("train", falling.artifact, *falling.flags(1), "--devices", "cpu:1x1", "--seed", 3, "--checkpoint-dir", one, *flags).error
+check("launch value part is 0.05 from epoch 3 on" in said, said)
+servers.train(falling, 1, 2, 1, leased, *flags, staleness=None)
+check(layouts.left_by(leased) == layouts.left_by(one), "a worker computes with a launch value of before")
 finish()

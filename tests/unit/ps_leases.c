@@ -222,6 +222,10 @@ static void variables_are_fetched_where_they_are_not_the_newest(void **state) {
     apply(leases), apply(leases);
     assert_true(dt_ps_leases_is_over(leases));
     assert_int_equal(dt_ps_leases_version(leases), 4);
+    dt_ps_leases_outdate(leases);
+    train(leases, 1, 0, 1, 4);
+    assert_ok(dt_ps_leases_take(leases, 2, &lease, &any));
+    assert_true(any && lease.pulls);
     dt_ps_leases_destroy(leases);
 }
 
