@@ -8,7 +8,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import layouts  # noqa: E402
-from training import FOLDER, Run, check, finish  # noqa: E402
+from training import FOLDER, Run, check, compile_program, finish  # noqa: E402
 
 TEXT = (pathlib.Path(os.environ["DT_SOURCE"]) / "tests/programs/optimizers.dt").read_text()
 case = layouts.Case("optimizers", TEXT, 24)
@@ -35,4 +35,17 @@ check(len(names) == 15, f"these are evaluated: {names}")
 for name in names:
     first, last = epochs[0][name], epochs[-1][name]
     check(last < 0.9 * first, f"{name}: the error is {first} after an epoch, and {last} after 20")
+
+# ---- a matrix of which rows and columns have no gradient ----
+UNUSED = """
+use nn, optimizers
+data rows = npy("a.npy", "b.npy") | batch(24)
+model Net(a: f32[B, 6]) -> f32[B] { return embedding(i32(clip(a[:, 0], 0.0, 1.0)), 20, 4)[:, 0] }
+step train(a: f32[B, 6], b: f32[B, 6]) from rows {
+    loss = square(Net(a) - b[:, 0])
+    minimize(loss, adafactor())
+    report loss: mean(loss)
+}
+"""
+Run("train", compile_program(UNUSED, "unused", "--batch", "24"), "--data", layouts.DATA, "--epochs", 2)  # a loss that is not a number is an error
 finish()
