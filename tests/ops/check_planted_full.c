@@ -8,7 +8,7 @@ static void fashion_cnn(void **state) {
 
 static void gan(void **state) {
     (void)state;
-    planted_run(&(planted_example){"gan", 2, NULL, " maximum.0 "}); /* all logits are negative */
+    planted_run(&(planted_example){"gan", 2, NULL, " maximum.0 minimum.1 negate.0 "}); /* all logits are negative */
 }
 
 static void gpt(void **state) {
