@@ -207,32 +207,92 @@ static void find_early(sharing *s) {
     }
 }
 
+/* Nests of one tree of buffers are one family; early: these alone. */
+static void tie(const sharing *s, const touches *all, bool early) {
+    for (size_t t = 0; t < all->n; t++) {
+        const touch *one = &all->items[t];
+        walk *of = &s->walks[one->kernel][one->nest];
+        if (!ties(s, one) || (early && !s->early[one->kernel])) continue;
+        if (of->family_buffer >= 0) join(s, one->buffer, of->family_buffer);
+        of->family_buffer = one->buffer;
+    }
+}
+
+/* A family of each buffer; a variable's buffers are one. */
+static void part_buffers(const sharing *s) {
+    for (int b = 0; b < s->plan->n_buffers; b++) s->parents[b] = b;
+    for (int a = 0; a < s->plan->n_buffers; a++)
+        for (int b = 0; b < a; b++)
+            if (dt_buffers_are_one(s->plan, a, b)) join(s, a, b);
+}
+
+/* The family of the buffer, or of what it is a view of. */
+static int family_seen(const sharing *s, int buffer) {
+    while (s->plan->buffers[buffer].view != NULL) buffer = s->plan->buffers[buffer].view->of;
+    return family_of(s, buffer);
+}
+
+/* awaited[n_kernels][n_nests]: early nests that make what examples are gone through with, or what such nests take. */
+static bool **find_awaited(const sharing *s, const touches *all) {
+    bool **awaited = DT_NEW_ARRAY(s->arena, bool *, s->plan->n_kernels), *is_read = DT_NEW_ARRAY(s->arena, bool, s->plan->n_buffers), found = true;
+    for (int k = 0; k < s->plan->n_kernels; k++) {
+        awaited[k] = DT_NEW_ARRAY(s->arena, bool, s->plan->kernels[k].n_nests);
+        for (int n = 0; n < s->plan->kernels[k].n_nests; n++) awaited[k][n] = !s->plan->kernels[k].once;
+    }
+    while (found) {
+        found = false;
+        for (size_t t = 0; t < all->n; t++) {
+            const touch *one = &all->items[t];
+            bool *wanted = one->stores ? &awaited[one->kernel][one->nest] : &is_read[family_seen(s, one->buffer)];
+            bool wants = one->stores ? s->early[one->kernel] && is_read[family_seen(s, one->buffer)] : awaited[one->kernel][one->nest];
+            found |= wants && !*wanted;
+            *wanted |= wants;
+        }
+    }
+    return awaited;
+}
+
+/* What examples wait for, as the statistics of a batch, each process computes alike, whatever an update takes of it later. But not all processes have
+ * slots: an update that examples wait for is shared out. */
+static void leave_out_awaited(const sharing *s, const touches *all) {
+    bool *has_slots = DT_NEW_ARRAY(s->arena, bool, s->plan->n_buffers);
+    part_buffers(s);
+    bool **awaited = find_awaited(s, all);
+    tie(s, all, true);
+    for (size_t t = 0; t < all->n; t++) {
+        const touch *one = &all->items[t];
+        if (s->early[one->kernel] && one->along && is_slot(s->module, s->plan, one->buffer)) has_slots[family_of(s, one->buffer)] = true;
+    }
+    for (int k = 0; k < s->plan->n_kernels; k++)
+        for (int n = 0; n < s->plan->kernels[k].n_nests; n++) {
+            walk *of = &s->walks[k][n];
+            bool is_update = of->family_buffer >= 0 && has_slots[family_of(s, of->family_buffer)];
+            if (awaited[k][n] && !is_update) of->n = 0;
+            of->family_buffer = -1;
+        }
+}
+
 static void find_families(sharing *s) {
     dt_plan *plan = s->plan;
     s->walks = DT_NEW_ARRAY(s->arena, walk *, plan->n_kernels);
     s->parents = DT_NEW_ARRAY(s->arena, int, plan->n_buffers);
     s->written = DT_NEW_ARRAY(s->arena, bool, plan->n_buffers);
-    for (int b = 0; b < plan->n_buffers; b++) s->parents[b] = b;
-    for (int a = 0; a < plan->n_buffers; a++) /* a variable's buffers are one */
-        for (int b = 0; b < a; b++)
-            if (dt_buffers_are_one(plan, a, b)) join(s, a, b);
     for (int k = 0; k < plan->n_kernels; k++) {
         s->walks[k] = DT_NEW_ARRAY(s->arena, walk, plan->kernels[k].n_nests);
         for (int n = 0; n < plan->kernels[k].n_nests; n++) s->walks[k][n] = walk_of(plan, &plan->kernels[k], &plan->kernels[k].nests[n]);
     }
-    touches all = all_touches(s);
+    part_buffers(s);
     find_early(s);
+    touches all = all_touches(s);
     for (size_t t = 0; t < all.n; t++)
         if (all.items[t].stores || is_slot(s->module, s->plan, all.items[t].buffer)) s->written[family_of(s, all.items[t].buffer)] = true;
     for (int b = 0; b < plan->n_buffers; b++) s->written[b] = s->written[family_of(s, b)];
     for (int g = 0; g < plan->n_segments; g++)
         for (int c = 0; c < plan->segments[g].n_collectives; c++) s->written[plan->segments[g].collectives[c].target] = true;
-    for (size_t t = 0; t < all.n; t++) {
-        walk *of = &s->walks[all.items[t].kernel][all.items[t].nest];
-        if (!ties(s, &all.items[t])) continue;
-        if (of->family_buffer >= 0) join(s, all.items[t].buffer, of->family_buffer);
-        of->family_buffer = all.items[t].buffer;
-    }
+    leave_out_awaited(s, &all);
+    part_buffers(s);
+    all = all_touches(s);
+    tie(s, &all, false);
 }
 
 /* ---- variables ---- */

@@ -87,7 +87,11 @@ step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set { report loss: mean(squa
 """
 sums = layouts.Case("sums", LARGE.replace("OPTIMIZER", "adam(0.01)").replace("AGAIN", ""), BATCH)
 again = layouts.Case("again", LARGE.replace("OPTIMIZER", "sgd(0.01)").replace("AGAIN", "minimize(square(Net(a) - b[:, 1]), sgd(0.01))"), BATCH)
-for one in apart, plain, sums, again:
+# Statistics of a batch, of so many features that servers share out what takes them later: the update of gamma, which has slots.
+NORMED = LARGE.replace("dense(x, units: 200, activation: tanh)", "batch_norm(dense(x, units: 1030, activation: tanh))")
+NORMED = NORMED.replace("f32[200, 150]", "f32[1030, 150]").replace("(weight / sqrt(sum(square(weight))))", "weight")
+normed = layouts.Case("normed", NORMED.replace("OPTIMIZER", "adam(0.01)").replace("AGAIN", ""), BATCH)
+for one in apart, plain, sums, again, normed:
     servers.agrees(one, layouts.train_one(one, 1), 1, 2, 1, staleness=None)
 
 # A launch value that falls between epochs, and goes through examples.
