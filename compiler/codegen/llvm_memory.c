@@ -81,12 +81,26 @@ static LLVMValueRef to_memory(dt_llvm_emitter *e, LLVMValueRef value, dt_dtype d
 
 /* ---- loads ---- */
 
+/* The mask of an access to a vector of this type. Where that is several registers of AVX2, LLVM is to know nothing of it: it finds out that all lanes
+ * of a register are false, as in a product of a condition and a constant, keeps of that only the sign bits, which are 0, and then takes what is left
+ * of such a lane for true. LLVM 14 and 19 do so, for loads. */
+static LLVMValueRef mask_for(dt_llvm_emitter *e, LLVMTypeRef memory_type, LLVMValueRef mask, int lane_bytes) {
+    int width = (int)LLVMGetVectorSize(memory_type), registers = e->target->vector_bytes;
+    if (registers != 32 || width * lane_bytes <= registers || LLVMIsConstant(mask)) return mask;
+    assert(width <= registers);
+    LLVMTypeRef bits = dt_llvm_vector(width < 16 ? e->i16 : e->i8, width), type = LLVMFunctionType(bits, &bits, 1, false);
+    LLVMValueRef nothing = LLVMGetInlineAsm(type, "", 0, "=x,0", 4, false, false, LLVMInlineAsmDialectATT, false);
+    LLVMValueRef same = LLVMBuildZExt(e->builder, mask, bits, "");
+    return LLVMBuildTrunc(e->builder, LLVMBuildCall2(e->builder, type, nothing, &same, 1, ""), LLVMTypeOf(mask), "");
+}
+
 /* LLVM 22 has moved the alignment of the masked intrinsics from an argument to an attribute. */
 static LLVMValueRef masked_load(dt_llvm_emitter *e, LLVMTypeRef type, LLVMValueRef pointer, LLVMValueRef mask, int alignment) {
     LLVMTypeRef types[2] = {type, e->pointer};
     unsigned id = LLVMLookupIntrinsicID("llvm.masked.load", 16);
     LLVMTypeRef function = LLVMIntrinsicGetType(e->context, id, types, 2);
     LLVMValueRef zero = LLVMConstNull(type);
+    mask = mask_for(e, type, mask, alignment);
     if (LLVMCountParamTypes(function) == 3) return dt_llvm_intrinsic(e, "llvm.masked.load", types, 2, (LLVMValueRef[]){pointer, mask, zero}, 3);
     LLVMValueRef arguments[4] = {pointer, LLVMConstInt(e->i32, (uint64_t)alignment, false), mask, zero};
     return dt_llvm_intrinsic(e, "llvm.masked.load", types, 2, arguments, 4);
@@ -96,6 +110,7 @@ static void masked_store(dt_llvm_emitter *e, LLVMValueRef value, LLVMValueRef po
     LLVMTypeRef types[2] = {LLVMTypeOf(value), e->pointer};
     unsigned id = LLVMLookupIntrinsicID("llvm.masked.store", 17);
     LLVMTypeRef function = LLVMIntrinsicGetType(e->context, id, types, 2);
+    mask = mask_for(e, types[0], mask, alignment);
     if (LLVMCountParamTypes(function) == 3) {
         dt_llvm_intrinsic(e, "llvm.masked.store", types, 2, (LLVMValueRef[]){value, pointer, mask}, 3);
     } else {
