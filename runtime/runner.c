@@ -29,7 +29,7 @@ struct dt_runner {
     int64_t position;       /* examples of the epoch that were consumed */
 
     int64_t epoch, n_bad, n_bad_before;  /* bad indices in the step; in the pipeline when the epoch began */
-    int64_t n_bad_told;                  /* that others have told this process alone of */
+    int64_t n_bad_told;                  /* of leases: dt_runner_add_bad_indices */
     int64_t n_run;                       /* batches, ever */
     int64_t n_steps, n_examples;         /* since dt_runner_begin */
     int64_t n_first;                     /* examples of the first of them */

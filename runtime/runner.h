@@ -45,7 +45,7 @@ dt_reports *dt_runner_reports(dt_runner *runner);    /* totals of the epoch; to 
 int64_t dt_runner_position(const dt_runner *runner); /* examples of the epoch that were consumed */
 int64_t dt_runner_n_examples(const dt_runner *runner);
 dt_status *dt_runner_bad_indices(dt_runner *runner, int64_t *n); /* ignored in this epoch, by all processes: each calls it */
-void dt_runner_add_bad_indices(dt_runner *runner, int64_t n);    /* to this process's: of who computes for it, and is none of them */
+void dt_runner_add_bad_indices(dt_runner *runner, int64_t n);    /* those of leases, which other sessions compute: told to this process alone */
 
 /* Valid until the next call of either. */
 dt_log_values dt_runner_step_values(dt_runner *runner);  /* of the last step alone */

@@ -81,9 +81,9 @@ static LLVMValueRef to_memory(dt_llvm_emitter *e, LLVMValueRef value, dt_dtype d
 
 /* ---- loads ---- */
 
-/* The mask of an access to a vector of this type. Where that is several registers of AVX2, LLVM is to know nothing of it: it finds out that all lanes
- * of a register are false, as in a product of a condition and a constant, keeps of that only the sign bits, which are 0, and then takes what is left
- * of such a lane for true. LLVM 14 and 19 do so, for loads. */
+/* The mask of an access to a vector of this type. Where that is several registers of AVX2, LLVM is to know nothing of the mask. It finds out that all
+ * lanes of a register are false, as where a condition that is one for all lanes is and-ed with a constant, and makes of that a constant of which only
+ * the sign bits are 0; then it takes the other bits for true, and a load reads all lanes (LLVM 14 and 19). Stores are treated alike. */
 static LLVMValueRef mask_for(dt_llvm_emitter *e, LLVMTypeRef memory_type, LLVMValueRef mask, int lane_bytes) {
     int width = (int)LLVMGetVectorSize(memory_type), registers = e->target->vector_bytes;
     if (registers != 32 || width * lane_bytes <= registers || LLVMIsConstant(mask)) return mask;

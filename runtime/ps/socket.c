@@ -275,33 +275,6 @@ static dt_status *read_monitor(dt_ps_socket *socket, void *monitor, uint16_t *ev
     return NULL;
 }
 
-/* Whether what is still to be sent to a server may arrive. */
-static bool is_there(dt_ps_socket *socket, const dt_ps_link *link) {
-    uint16_t news = 0;
-    bool any = link->connection.state == DT_PS_OPEN && link->monitor != NULL;
-    if (!any) return false;
-    dt_status_free(read_monitor(socket, link->monitor, &news, &any));
-    return news == 0;
-}
-
-void dt_ps_socket_close(dt_ps_socket *socket, double seconds) {
-    if (socket == NULL) return;
-    for (int i = 0; socket->links != NULL && i < socket->options.n_servers; i++) {
-        dt_ps_link *link = &socket->links[i];
-        dt_ps_close_monitored(socket, &link->dealer, &link->monitor, is_there(socket, link) ? seconds : 0);
-    }
-    dt_ps_close_monitored(socket, &socket->router, &socket->monitor, seconds);
-    if (socket->zap != NULL) socket->zeromq.close(socket->zap);
-    if (socket->context != NULL)
-        while (socket->zeromq.ctx_term(socket->context) != 0 && errno == EINTR) {
-        }
-    if (socket->wake >= 0) close(socket->wake);
-    dt_release(socket->items);
-    dt_release(socket->peers);
-    dt_release(socket->links);
-    dt_release(socket);
-}
-
 /* A server's own: the connection is over. */
 static dt_status *watch_link(dt_ps_socket *socket, dt_ps_link *link, dt_ps_event *event, bool *any) {
     uint16_t news;
@@ -344,6 +317,35 @@ static dt_status *watch_door(dt_ps_socket *socket, dt_ps_event *event, bool *any
     DT_TRY(dt_ps_zap_answer(&socket->zeromq, socket->zap, socket->options.keys, who, sizeof who, any));
     if (who[0] != 0) dt_ps_tell_refused(socket, event, who, "this key is not allowed");
     return NULL;
+}
+
+/* ---- closing ---- */
+
+/* Whether what is still to be sent to a server may arrive. */
+static bool is_there(dt_ps_socket *socket, const dt_ps_link *link) {
+    uint16_t news = 0;
+    bool any = link->connection.state == DT_PS_OPEN && link->monitor != NULL;
+    if (!any) return false;
+    dt_status_free(read_monitor(socket, link->monitor, &news, &any));
+    return news == 0;
+}
+
+void dt_ps_socket_close(dt_ps_socket *socket, double seconds) {
+    if (socket == NULL) return;
+    for (int i = 0; socket->links != NULL && i < socket->options.n_servers; i++) {
+        dt_ps_link *link = &socket->links[i];
+        dt_ps_close_monitored(socket, &link->dealer, &link->monitor, is_there(socket, link) ? seconds : 0);
+    }
+    dt_ps_close_monitored(socket, &socket->router, &socket->monitor, seconds);
+    if (socket->zap != NULL) socket->zeromq.close(socket->zap);
+    if (socket->context != NULL)
+        while (socket->zeromq.ctx_term(socket->context) != 0 && errno == EINTR) {
+        }
+    if (socket->wake >= 0) close(socket->wake);
+    dt_release(socket->items);
+    dt_release(socket->peers);
+    dt_release(socket->links);
+    dt_release(socket);
 }
 
 /* ---- receiving ---- */
