@@ -332,7 +332,8 @@ DT_API dt_status *dtrt_initialize(dtrt_session *session);
  *         (dtrt_session_rows), of which it may have none: arrays of 0 rows.
  * Blocks  until the step has run; reports, results and variables can then be read. A step that trains advances the session's counter.
  * Errors  DT_INVALID_ARGUMENT: the arrays, nothing was run. DT_OUT_OF_RANGE: an index of the data, or a report that is not a number; the step has
- *         run, and counts. */
+ *         run, and counts. A step that ends with another error once it has begun may have changed some variables and not others: the session has
+ *         failed, in all processes, and can only be destroyed; go on from its newest checkpoint. */
 DT_API dt_status *dtrt_step(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows);
 
 /* Where to write an input so that the next dtrt_step reads it in place: *data has room for this process's rows of a full batch, dense. It is the
@@ -473,8 +474,8 @@ typedef struct dtrt_train_options {
 } dtrt_train_options;
 
 /* Trains on the program's data from where the session is, evaluating after each epoch where the program has a step `evaluate` with data. `options` or
- * NULL; `result` or NULL. Two calls to the same `epochs` give the bits of one. After an error too the session is where its last step was, and can be
- * saved, or go on. */
+ * NULL; `result` or NULL. Two calls to the same `epochs` give the bits of one. After an error of the data or of a file too the session is where its
+ * last step was, and can be saved, or go on; where a step has failed it can only be destroyed (dtrt_step). */
 DT_API dt_status *dtrt_train(dtrt_session *session, const dtrt_train_options *options, dtrt_run_result *result);
 
 typedef struct dtrt_evaluate_options {

@@ -207,16 +207,16 @@ class Session(_dt.Session):
             raise ValueError(f"epochs is {epochs}: at least 1")
         if max_steps < 0:
             raise ValueError(f"max_steps is {max_steps}: 0, for no limit, or more")
+        options: dict[str, Any] = {"step": step, "source": data, "checkpoint_every": checkpoint_every, "keep": keep, "keep_best": keep_best,
+                                   "stop_after_no_gain": stop_after_no_gain, "reduce_on_plateau": reduce_on_plateau,
+                                   "log_dir": None if log_dir is None else os.fspath(log_dir), "log_every": log_every, "log_histograms": log_histograms}
         if batches is None:
             if validation is not None:
                 raise TypeError("validation is for batches that are given: the program's own data is evaluated on by its step `evaluate`")
-            options: dict[str, Any] = {"step": step, "source": data, "checkpoint_every": checkpoint_every, "keep": keep, "keep_best": keep_best,
-                                       "stop_after_no_gain": stop_after_no_gain, "reduce_on_plateau": reduce_on_plateau,
-                                       "log_dir": None if log_dir is None else os.fspath(log_dir), "log_every": log_every,
-                                       "log_histograms": log_histograms}
             return Training(self._own_epochs(epochs, max_steps, progress, options))
-        if log_dir is not None or reduce_on_plateau is not None:
-            raise TypeError("log_dir and reduce_on_plateau are for the program's own data, not for batches that are given")
+        unused = ["data" if name == "source" else name for name, value in options.items() if name != "step" and value not in (None, 0)]
+        if unused:
+            raise TypeError(f"train(batches) takes no {' and no '.join(unused)}: {'it is' if len(unused) == 1 else 'they are'} for the program's own data")
         return Training(self._given_epochs(batches, epochs, step, validation, max_steps, progress))
 
     def _own_epochs(self, epochs: int, max_steps: int, progress: bool | None, options: dict[str, Any]) -> Iterator[Report]:

@@ -70,6 +70,7 @@ dt_status *dtrt_write(dtrt_session *session, int variable, const dtrt_array *arr
 static dt_status *view_variable(dtrt_session *session, int variable, dtrt_array *view) {
     const dt_artifact_variable *about;
     DT_TRY(find_whole(session, variable, &about));
+    DT_TRY(dt_session_usable(session->session));
     const void *data = dt_session_variable_memory(session->session, variable);
     if (data == NULL)
         return dt_error(DT_UNIMPLEMENTED, "%s is in a device's memory, which the host cannot read in place: copy it with dtrt_read", about->path);

@@ -37,6 +37,18 @@ static void abort_group(const dt_session *session, const char *who, dt_status *s
         dt_processes_abort(session->options.processes, reason);
 }
 
+/* What fails once a step has begun may have changed variables already, here or elsewhere: session and group end with it. */
+static dt_status *ends_with(dt_session *session, dt_status *status) {
+    if (status == NULL) return NULL;
+    if (!session->failed) abort_group(session, "this process", status);
+    session->failed = true;
+    return status;
+}
+
+dt_status *dt_session_usable(const dt_session *session) {
+    return session->failed ? dt_error(DT_FAILED_PRECONDITION, "this session failed before; it can only be destroyed") : NULL;
+}
+
 static dt_recorder *recorder_of(const dt_session *session) { return dt_timeline_main(session->options.timeline); }
 
 static dt_status *gather(dt_session *session, void *records, size_t bytes, const dt_step_context *context) {
@@ -492,27 +504,21 @@ static void record(dt_session *session, dt_span_kind kind, const char *name, dou
     dt_recorder_end(recorder_of(session), span);
 }
 
-static dt_status *has_failed(void) { return dt_error(DT_FAILED_PRECONDITION, "this session failed before; it can only be destroyed"); }
-
 /* What session->running says, on all executors; what devices work ahead is then under way. */
 static dt_status *start(dt_session *session) {
-    if (session->failed) return has_failed();
-    dt_status *status = dt_thread_pool_run(session->pool, run_executor, session);
-    session->failed = status != NULL;
-    return status;
+    DT_TRY(dt_session_usable(session));
+    return ends_with(session, dt_thread_pool_run(session->pool, run_executor, session));
 }
 
 static dt_status *finish(dt_session *session) {
-    if (session->failed) return has_failed();
+    DT_TRY(dt_session_usable(session));
     dt_step_context context = {.step = session->running.step, .number = session->running.launch.counter};
     double began = dt_recorder_now(recorder_of(session));
     if (session->link != NULL) dt_processes_await(session->options.processes, &context, "what GPUs exchange");
     dt_status *status = dt_executors_finish(session->peers, session->n_executors, &session->running);
     if (session->link != NULL) dt_processes_await(session->options.processes, NULL, NULL);
     if (session->spec.kind->query != NULL) record(session, DT_SPAN_WAIT, "wait for the device", began);
-    if (status != NULL) abort_group(session, "this process", status);
-    session->failed = status != NULL;
-    return status;
+    return ends_with(session, status);
 }
 
 /* Initialisers give all variables their values, whole: those run in a session that has them, which then is over. */
@@ -615,6 +621,11 @@ static dt_status *finish_function(dt_session *session) {
     return collect_numerics(session);
 }
 
+static dt_status *finish_step(dt_session *session) {
+    DT_TRY(finish_function(session));
+    return session->rows != NULL ? dt_row_steps_end(session->rows, session->step) : NULL;
+}
+
 dt_status *dt_session_run_within(dt_session *session, int step, const dt_batch *batch) {
     DT_TRY(start_function(session, step, batch));
     return finish_function(session);
@@ -630,13 +641,12 @@ dt_status *dt_session_start(dt_session *session, int step, const dt_batch *batch
         return dt_error(DT_FAILED_PRECONDITION, "%s: the batch to run has not been staged", about->name);
     session->began = dt_recorder_now(recorder_of(session));
     dt_batch taken = *batch;
-    if (session->rows != NULL) DT_TRY(dt_row_steps_begin(session->rows, step, &taken));
+    if (session->rows != NULL) DT_TRY(ends_with(session, dt_row_steps_begin(session->rows, step, &taken)));
     return start_function(session, step, &taken);
 }
 
 dt_status *dt_session_finish(dt_session *session, dt_total *aggregates) {
-    DT_TRY(finish_function(session));
-    if (session->rows != NULL) DT_TRY(dt_row_steps_end(session->rows, session->step));
+    DT_TRY(ends_with(session, finish_step(session)));
     record(session, DT_SPAN_STEP, session->running.step, session->began);
     if (session->options.timeline != NULL) session->options.timeline->n_steps_run++;
     if (aggregates != NULL) read_aggregates(session, &session->artifact->steps[session->step], aggregates);
@@ -658,7 +668,7 @@ bool dt_session_stages(const dt_session *session, int step) {
 }
 
 dt_status *dt_session_stage(dt_session *session, int step, const dt_batch *batch) {
-    if (session->failed) return has_failed();
+    DT_TRY(dt_session_usable(session));
     session->staged = batch->inputs;
     session->staged_step = step;
     const dt_artifact_step *about = &session->artifact->steps[step];
@@ -668,8 +678,7 @@ dt_status *dt_session_stage(dt_session *session, int step, const dt_batch *batch
         one = dt_status_annotate(one, "%s, %s step %" PRId64 ", its inputs", session->executors[e].device->name, about->name, batch->counter + 1);
         status = dt_status_first(status, one);
     }
-    session->failed = status != NULL;
-    return status;
+    return ends_with(session, status);
 }
 
 /* ---- what a run left ---- */
@@ -790,6 +799,7 @@ const void *dt_session_variable_memory(const dt_session *session, int variable) 
 }
 
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
+    DT_TRY(dt_session_usable(session));
     dt_progress_count(dt_processes_progress(session->options.processes));
     if (tables_of(session, variable) != NULL) return dt_row_tables_get(tables_of(session, variable), variable, data), NULL;
     const dt_memory_domain *domain = session->executors[dt_session_first_executor(session, device)].domain;
@@ -806,12 +816,14 @@ dt_byte_range dt_session_own_part(const dt_session *session, int variable) {
 }
 
 dt_status *dt_session_get_part(dt_session *session, int variable, dt_byte_range part, void *data) {
+    DT_TRY(dt_session_usable(session));
     const dt_memory_domain *domain = &session->domains[0];
     dt_progress_count(dt_processes_progress(session->options.processes));
     return dt_device_read(domain->device, data, domain->memory + domain->variables[variable] + part.first, (size_t)part.n_bytes);
 }
 
 dt_status *dt_session_set_part(dt_session *session, int variable, dt_byte_range part, const void *data) {
+    DT_TRY(dt_session_usable(session));
     dt_progress_count(dt_processes_progress(session->options.processes));
     if (tables_of(session, variable) != NULL) return dt_row_tables_set(tables_of(session, variable), variable, part, data), NULL;
     for (int d = 0; d < session->n_domains; d++) {
@@ -845,12 +857,14 @@ dt_status *dt_session_take_rows(const dt_session *session, int variable, const i
 }
 
 dt_status *dt_session_collect_part(dt_session *session, int variable, dt_byte_range part, void *data) {
+    DT_TRY(dt_session_usable(session));
     dt_progress_count(dt_processes_progress(session->options.processes));
     if (tables_of(session, variable) != NULL) return dt_row_tables_collect(tables_of(session, variable), variable, part, data);
     return dt_shared_variable_collect_part(session->artifact, &session->domains[0], variable, session->options.processes, part, data);
 }
 
 dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data) {
+    DT_TRY(dt_session_usable(session));
     if (tables_of(session, variable) != NULL) return dt_row_tables_get(tables_of(session, variable), variable, data), NULL;
     const dt_artifact_variable *about = &session->artifact->variables[variable];
     bool is_cut = about->kind == DT_VARIABLE_SLOT && about->share.unit > 0 && shares_out(session);

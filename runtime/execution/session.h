@@ -10,7 +10,8 @@
  * crosses replicas crosses processes too, and bad indices, stop requests and failures are everybody's. All processes make the same calls.
  *
  * No memory is allocated inside a step. One thread drives each executor; the caller of dt_session_run is the one of the first.
- * Threads: one caller at a time a session; sessions are independent. After an error of dt_session_run the session may only be destroyed. */
+ * Threads: one caller at a time a session; sessions are independent. A step that fails ends the session, which may only be destroyed then, and
+ * the group: it may have changed some variables and not others, so none can be read any more. An argument that is refused changes nothing. */
 #ifndef DT_RUNTIME_EXECUTION_SESSION_H
 #define DT_RUNTIME_EXECUTION_SESSION_H
 
@@ -87,7 +88,8 @@ dt_status *dt_session_find_rows(const dt_kernels *kernels, const dt_session_opti
 /* Opens the devices, checks that the plan fits their memory, allocates it. All variables are 0 until dt_session_initialize or
  * dt_session_set_variable. The kernels must outlive the session. */
 dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options *options, dt_session **session);
-void dt_session_destroy(dt_session *session); /* NULL is allowed */
+void dt_session_destroy(dt_session *session);            /* NULL is allowed */
+dt_status *dt_session_usable(const dt_session *session); /* DT_FAILED_PRECONDITION: it has failed */
 
 /* Runs the program's initialisers. */
 dt_status *dt_session_initialize(dt_session *session);
@@ -102,7 +104,8 @@ bool dt_session_has_variable(const dt_session *session, int variable);
 /* Where it is, valid as long as the session; NULL where the host cannot read the device's memory, or processes share it out. */
 const void *dt_session_variable_memory(const dt_session *session, int variable);
 
-/* The bytes of a variable that this process has: all, but of what processes share out. Some of them can be set, and read, of one that is not by rows. */
+/* The bytes of a variable that this process has: all, but of what processes share out. Some of them can be set, and read, of one that is not by rows.
+ */
 dt_byte_range dt_session_own_part(const dt_session *session, int variable);
 dt_status *dt_session_get_part(dt_session *session, int variable, dt_byte_range part, void *data);
 dt_status *dt_session_set_part(dt_session *session, int variable, dt_byte_range part, const void *data); /* on all devices */

@@ -85,6 +85,45 @@ def test_tables_are_trained_by_rows(tmp_path):
         program.session(by_rows="each")
 
 
+
+FAILING = """
+use nn, optimizers
+
+launch rate = 0.1
+
+model Taste(user: i32[B]) -> f32[B] {
+    param bias: f32[] = constant(0)
+    return sum(embedding(user, rows: 1000, width: 4), axis: 1) + bias
+}
+
+step train(user: i32[B], rating: f32[B]) { minimize(square(Taste(user) - rating), sgd(rate)) }
+step predict(user: i32[B])               { return rating: Taste(user) }
+"""
+
+
+def test_a_step_that_fails_after_it_has_changed_something_ends_the_session(tmp_path):
+    session = dt.compile(FAILING, batch=8).session(by_rows="exact", checkpoints=tmp_path)
+    batch = {"user": np.arange(8, dtype=np.int32), "rating": np.ones(8, np.float32)}
+    session.step("train", **batch)
+    session.launch["rate"] = -0.1  # the bias has taken it when the table refuses it
+    with pytest.raises(dt.FailedPrecondition, match="reads the number -"):
+        session.step("train", **batch)
+    uses = (lambda: session.launch.update(rate=0.1), lambda: session.step("train", **batch), lambda: session.step("predict", user=batch["user"]),
+            session.save, lambda: session["Taste/embedding/table"], lambda: session["Taste/bias"])
+    for use in uses:
+        with pytest.raises(dt.FailedPrecondition, match="failed before"):
+            use()
+    assert list(tmp_path.glob("step-*")) == []
+
+
+@pytest.mark.parametrize("option", [{"data": "train_set"}, {"checkpoint_every": 2}, {"keep": 1}, {"keep_best": "evaluate.nope"}, {"stop_after_no_gain": 1},
+                                    {"reduce_on_plateau": "loss:rate"}, {"log_dir": "log"}, {"log_every": 1}, {"log_histograms": 1}])
+def test_options_for_the_programs_own_data_are_refused_with_batches(session, option):
+    with pytest.raises(TypeError, match=rf"train\(batches\) takes no {next(iter(option))}: it is for the program's own data"):
+        session.train([examples()], **option)
+    assert session.n_steps == 0
+
+
 def test_arrays_train_as_the_programs_data_does(program, data):
     x, y = examples()
     batches = [(x[i:i + 16], y[i:i + 16]) for i in range(0, N_EXAMPLES, 16)]
