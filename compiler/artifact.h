@@ -40,13 +40,24 @@ typedef struct dt_artifact_contents {
 /* Appends the file's bytes to `bytes`, a text on the heap. `name`: of the artifact, for messages. */
 dt_status *dt_artifact_write(dt_text *bytes, const char *name, const dt_artifact_contents *contents);
 
-/* The manifest as JSON; `text` is appended to. `graph` is the printed module, whose hash identifies the program. */
-dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents, const char *graph);
+/* What people read in it, and the runtime does not. */
+typedef enum dt_artifact_text {
+    DT_TEXT_SOURCE, /* "program.dt" */
+    DT_TEXT_GRAPH,  /* "program.ir", whose hash identifies the program */
+    DT_TEXT_PLANS,  /* "plan.txt" */
+    DT_TEXT_CUDA,   /* "cuda.cu" */
+    DT_TEXT_CUDA_PLANS,
+    DT_N_ARTIFACT_TEXTS
+} dt_artifact_text;
+
+extern const char *const dt_artifact_text_names[DT_N_ARTIFACT_TEXTS];
+
+/* The manifest as JSON; `manifest` is appended to. Texts for GPUs are empty where there is nothing for them. */
+dt_status *dt_manifest_write(dt_text *manifest, const dt_artifact_contents *contents, const dt_text texts[DT_N_ARTIFACT_TEXTS]);
 
 /* Where the code of a level is kept within the artifact: "cpu-x86-64-v3.o". buffer: 64 bytes. */
 const char *dt_object_file_name(const dt_object_file *object, char buffer[64]);
-/* Of a module: "cuda-sm_90-0.cubin", "cuda-compute_90-0.ptx". The text is DT_CUDA_TEXT_FILE. */
+/* Of a module: "cuda-sm_90-0.cubin", "cuda-compute_90-0.ptx". */
 const char *dt_cuda_module_file_name(const dt_cuda_module *module, char buffer[64]);
-#define DT_CUDA_TEXT_FILE "cuda.cu"
 
 #endif

@@ -420,6 +420,16 @@ static void add_sha256(cJSON *object, const char *bytes, size_t n_bytes) {
     cJSON_AddStringToObject(object, "sha256", hex);
 }
 
+static void add_texts(cJSON *root, const dt_text texts[DT_N_ARTIFACT_TEXTS]) {
+    cJSON *array = cJSON_AddArrayToObject(root, "texts");
+    for (int t = 0; t < DT_N_ARTIFACT_TEXTS; t++) {
+        if (texts[t].n == 0) continue;
+        cJSON *item = add_item(array);
+        cJSON_AddStringToObject(item, "file", dt_artifact_text_names[t]);
+        add_sha256(item, texts[t].data, texts[t].n);
+    }
+}
+
 static void add_objects(cJSON *root, const dt_artifact_contents *contents) {
     cJSON *array = cJSON_AddArrayToObject(root, "objects");
     for (size_t i = 0; i < contents->n_objects; i++) {
@@ -445,7 +455,6 @@ static void add_source(cJSON *cuda, const char *key, const dt_cuda_program *prog
 static void add_cuda(cJSON *root, const dt_cuda_files *cuda) {
     cJSON *object = cJSON_AddObjectToObject(root, "cuda");
     cJSON_AddStringToObject(object, "compiler", cuda->code->compiler);
-    cJSON_AddStringToObject(object, "text", DT_CUDA_TEXT_FILE);
     cJSON *modules = cJSON_AddArrayToObject(object, "modules");
     for (int i = 0; i < cuda->code->n_modules; i++) {
         const dt_cuda_module *module = &cuda->code->modules[i];
@@ -478,7 +487,7 @@ static uint64_t hash_source(const dt_artifact_contents *contents) {
     return hash;
 }
 
-dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents, const char *graph) {
+dt_status *dt_manifest_write(dt_text *manifest, const dt_artifact_contents *contents, const dt_text texts[DT_N_ARTIFACT_TEXTS]) {
     const dt_compilation *compilation = contents->compilation;
     cJSON *root = cJSON_CreateObject();
     add_integer(root, "format", DT_ARTIFACT_FORMAT);
@@ -487,10 +496,11 @@ dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents
     cJSON *flags = cJSON_AddArrayToObject(root, "flags");
     for (size_t i = 0; i < contents->n_flags; i++) cJSON_AddItemToArray(flags, cJSON_CreateString(contents->flags[i]));
     add_hash(root, "source_hash", hash_source(contents));
-    add_hash(root, "program_hash", dt_hash_bytes(graph, strlen(graph), DT_HASH_SEED));
+    add_hash(root, "program_hash", dt_hash_bytes(texts[DT_TEXT_GRAPH].data, texts[DT_TEXT_GRAPH].n, DT_HASH_SEED));
     cJSON_AddStringToObject(root, "name", compilation->module->name);
     add_integer(root, "capacity", compilation->module->capacity);
     add_integer(root, "microbatch_rows", compilation->microbatch_rows);
+    add_texts(root, texts);
     add_objects(root, contents);
     add_locations(root, compilation);
     add_variables(root, compilation);
@@ -503,7 +513,7 @@ dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents
     char *json = cJSON_PrintUnformatted(root);
     cJSON_Delete(root);
     if (json == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory while writing the manifest");
-    dt_text_append(text, json);
+    dt_text_append(manifest, json);
     cJSON_free(json);
-    return text->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory while writing the manifest") : NULL;
+    return manifest->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory while writing the manifest") : NULL;
 }

@@ -154,16 +154,32 @@ static void sha256_in_hex(const void *bytes, size_t n_bytes, char hex[2 * SHA256
     hex[2 * sizeof sum] = '\0';
 }
 
-dt_status *dt_artifact_read_summed_member(dt_artifact_reader *reader, const dt_json *at, const char **file, const void **bytes, size_t *n_bytes) {
+static dt_status *check_sum(const dt_json *at, const char *file, const void *bytes, size_t n_bytes) {
     const char *promised;
     char found[2 * SHA256_DIGEST_SIZE + 1];
-    DT_TRY(dt_artifact_read_name(reader, at, "file", file));
     DT_TRY(dt_json_string(at, "sha256", &promised));
+    sha256_in_hex(bytes, n_bytes, found);
+    if (strcmp(promised, found) == 0) return NULL;
+    return dt_json_wrong(at, "%s has the sum %.12s…, the manifest promises %.12s…; compile or copy the file again", file, found, promised);
+}
+
+dt_status *dt_artifact_read_summed_member(dt_artifact_reader *reader, const dt_json *at, const char **file, const void **bytes, size_t *n_bytes) {
+    DT_TRY(dt_artifact_read_name(reader, at, "file", file));
     DT_TRY(dt_artifact_read_member(reader, *file, bytes, n_bytes));
-    sha256_in_hex(*bytes, *n_bytes, found);
-    if (strcmp(promised, found) != 0)
-        return dt_json_wrong(at, "%s has the sum %.12s…, the manifest promises %.12s…; compile or copy the file again", *file, found, promised);
-    return NULL;
+    return check_sum(at, *file, *bytes, *n_bytes);
+}
+
+dt_status *dt_artifact_check_summed_member(dt_artifact_reader *reader, const dt_json *at) {
+    const char *file;
+    size_t n_bytes;
+    DT_TRY(dt_artifact_read_name(reader, at, "file", &file));
+    DT_TRY(find_member(reader->zip, file, &n_bytes));
+    char *bytes = dt_allocate(n_bytes);
+    if (bytes == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, reader->zip->path, 0, "not enough memory to read the member %s", file);
+    dt_status *status = read_found_member(reader->zip, file, bytes, n_bytes);
+    if (status == NULL) status = check_sum(at, file, bytes, n_bytes);
+    dt_release(bytes);
+    return status;
 }
 
 /* ---- opening ---- */

@@ -1,8 +1,8 @@
 /* artifact: a .dtx read into plain structs, every number of it checked.
  *
  * What dt_artifact_open returns can be used without a further test: indices are within their arrays, buffers within their spaces, names unique,
- * the sum of each object file is right. A file that is truncated, altered or foreign gives one sentence instead. The structs are const to everybody;
- * their memory is the artifact's. After opening, any number of threads may read it.
+ * the sum of each member but the weights is right. A file that is truncated, altered or foreign gives one sentence instead. The structs are const to
+ * everybody; their memory is the artifact's. After opening, any number of threads may read it.
  *
  * Dimensions: DT_ROWS (-1) stands for B, the valid rows of a microbatch; DT_ALL_ROWS (-2) for the valid rows of all replicas side by side. Memory
  * counts them as microbatch_rows, and as microbatch_rows of every microbatch. What crosses the border of a function, and whatever has DT_ALL_ROWS,

@@ -77,7 +77,15 @@ int64_t dt_artifact_tensor_bytes(const dt_artifact *artifact, const dt_artifact_
     return tensor->has_rows ? tensor->row_bytes * artifact->microbatch_rows : tensor->row_bytes;
 }
 
-/* ---- objects, locations, variables ---- */
+/* ---- texts, objects, locations, variables ---- */
+
+static dt_status *check_texts(dt_artifact_reader *reader, const dt_json *root) {
+    dt_json array;
+    int n;
+    DT_TRY(dt_json_array(root, "texts", &array, &n));
+    for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) DT_TRY(dt_artifact_check_summed_member(reader, &item));
+    return NULL;
+}
 
 static dt_status *read_objects(dt_artifact_reader *reader, const dt_json *root) {
     dt_json array;
@@ -381,6 +389,7 @@ dt_status *dt_artifact_read_manifest(dt_artifact_reader *reader, const dt_json *
     DT_TRY(dt_json_integer(root, "capacity", 1, INT_MAX, &artifact->capacity));
     DT_TRY(dt_json_integer(root, "microbatch_rows", 1, artifact->capacity, &artifact->microbatch_rows));
     DT_TRY(read_objects(reader, root));
+    DT_TRY(check_texts(reader, root));
     DT_TRY(read_constants(reader, root));
     DT_TRY(dt_artifact_read_locations(reader, root));
     DT_TRY(read_variables(reader, root));

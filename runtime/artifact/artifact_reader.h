@@ -27,6 +27,8 @@ typedef struct dt_artifact_reader {
 dt_status *dt_artifact_read_member(dt_artifact_reader *reader, const char *name, const void **bytes, size_t *n_bytes);
 /* The same for the member that `at` describes: {"file": …, "sha256": …}, checked against that sum too. */
 dt_status *dt_artifact_read_summed_member(dt_artifact_reader *reader, const dt_json *at, const char **file, const void **bytes, size_t *n_bytes);
+/* That the member which `at` describes so is there and has that sum; it is not kept. */
+dt_status *dt_artifact_check_summed_member(dt_artifact_reader *reader, const dt_json *at);
 
 /* "flags", into the reader's artifact. */
 dt_status *dt_artifact_read_flags(dt_artifact_reader *reader, const dt_json *root);

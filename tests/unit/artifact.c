@@ -253,6 +253,8 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {"{", "\"microbatch_rows\": 2", "\"microbatch_rows\": 5", "microbatch_rows: expected at most 4, found 5"},
         {"{", "\"program_hash\": \"0123456789abcdef\"", "\"program_hash\": \"0123\"", "\"program_hash\" is not 16 hexadecimal digits"},
         {"\"objects\"", "\"sha256\": \"@\"", "\"sha256\": \"00\"", "objects[0]: kernels.o has the sum"},
+        {"\"texts\"", "\"sha256\": \"e2d20ee0", "\"sha256\": \"00", "texts[0]: program.dt has the sum"},
+        {"\"texts\"", "program.dt", "program.ir", "the artifact has no member program.ir"},
         {"\"objects\"", "\"file\": \"kernels.o\"", "\"file\": \"\"", "objects[0]: \"file\" is empty"},
         {"\"variables\"", "\"f32\"", "\"f33\"", "variables[0]: \"f33\" is no element type"},
         {"\"variables\"", "\"parameter\"", "\"weights\"", "\"weights\" is none of parameter, state, slot"},
@@ -271,7 +273,8 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {"\"train\"", "\"writes\": [2, 13]", "\"writes\": [2, 14]", "writes[1]: expected at most 13, found 14"},
         {"\"train\"", "\"writes\": [2, 13]", "\"writes\": [2, 5]", "\"writes\": 5 is no buffer of the kernel's that is there once for all replicas"},
         {"\"name\": \"forward\"", "\"lines\"", "\"writes\": [8], \"lines\"", "\"writes\": 8 is no buffer of the kernel's"},
-        {"\"name\": \"spread\", \"once\"", "\"buffers\": [9, 10]", "\"buffers\": [9, 10], \"writes\": [9]", "a kernel that runs for each replica writes nothing"},
+        {"\"name\": \"spread\", \"once\"", "\"buffers\": [9, 10]", "\"buffers\": [9, 10], \"writes\": [9]",
+         "a kernel that runs for each replica writes nothing"},
         {"\"name\": \"g\"", "\"offset\": 0", "\"offset\": 32", "the offset 32 is not a multiple of 64"},
         {"\"name\": \"g\"", "\"offset\": 0", "\"offset\": 192", "bytes 192 to 204 of a space of 192"},
         {"\"name\": \"g\"", "\"bytes\": 12", "\"bytes\": 8", "bytes: expected at least 12, found 8"},
@@ -351,12 +354,12 @@ static void another_version_is_told_with_the_command_that_helps(void **state) {
     char *older = replace("{", now, then);
     const char *path = fixture_artifact("older.dtx", older, object, n_object);
     free(older);
-    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 8 by dtc 0.0.9, but this dtrun " DT_VERSION " reads format 8 of dtc " DT_VERSION);
+    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 9 by dtc 0.0.9, but this dtrun " DT_VERSION " reads format 9 of dtc " DT_VERSION);
     expect_refused(path, DT_FAILED_PRECONDITION, "compile it again: dtc compile line.dt --batch 8 --precision tf32 -o /tmp/");
-    char *newer = replace("{", "\"format\": 8", "\"format\": 9");
+    char *newer = replace("{", "\"format\": 9", "\"format\": 10");
     path = fixture_artifact("newer.dtx", newer, object, n_object);
     free(newer);
-    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 9");
+    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 10");
 }
 
 static void without_memory_nothing_is_opened(void **state) {
