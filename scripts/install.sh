@@ -35,5 +35,15 @@ else
     exit 1
 fi
 echo "Installing: ${missing[*]}"
-"${as_root[@]}" apt-get update -q
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+
+# apt ARGUMENTS...: apt-get, once whoever else is installing something has finished. For one of the two locks it waits by itself.
+apt() {
+    local tries=60
+    until said=$("${as_root[@]}" env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 "$@" 2>&1 >&3); do
+        printf '%s\n' "$said" >&2
+        [[ $said == *"Could not get lock"* ]] && [ $((tries -= 1)) -gt 0 ] || return 1
+        sleep 10
+    done 3>&1
+}
+apt update
+apt install -y --no-install-recommends "${missing[@]}"

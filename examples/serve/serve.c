@@ -3,8 +3,8 @@
  *   serve PROGRAM.dtx WEIGHTS < IMAGES > LABELS
  *
  * A request is the bytes of one image (28 by 28 of them for fashion_cnn), the answer a line: the label, and how probable it is. The session is
- * forward-only, so it has no gradients and no optimizer's state, has one row and one thread, and the request is read straight into the buffer that the
- * kernels read. At the end it says on stderr how long answers took, reading and writing not counted. */
+ * forward-only, so it has no gradients and no optimizer's state, has one row and one thread, and the request is read straight into the buffer that
+ * the kernels read. At the end it says on stderr how long answers took, reading and writing not counted. */
 #include <dtrt.h>
 
 #include <stdio.h>
@@ -32,6 +32,15 @@ static void say_latency(double *times, size_t n) {
     if (n == 0) return;
     qsort(times, n, sizeof *times, by_size);
     fprintf(stderr, "%zu answers: p50 %.1f us, p99 %.1f us\n", n, times[n / 2], times[n * 99 / 100]);
+}
+
+/* Whether another request was read: whole, or else there are no more. */
+static int read_request(void *image, size_t image_bytes, size_t n_before) {
+    size_t n_bytes = fread(image, 1, image_bytes, stdin);
+    if (n_bytes == image_bytes) return 1;
+    if (n_bytes == 0 && !ferror(stdin)) return 0;
+    fprintf(stderr, "serve: request %zu: %zu of the %zu bytes of an image\n", n_before + 1, n_bytes, image_bytes);
+    exit(1);
 }
 
 /* Opens the program and gives its weights to a session of one row. */
@@ -63,7 +72,7 @@ int main(int argc, char **argv) {
     double *times = malloc(capacity * sizeof *times);
     check(dtrt_step_buffer(session, predict, 0, &image, &image_bytes));
 
-    while (times != NULL && fread(image, 1, image_bytes, stdin) == image_bytes) {
+    while (times != NULL && read_request(image, image_bytes, n)) {
         int64_t class;
         float probabilities[10];
         double began = microseconds();

@@ -32,9 +32,9 @@ static dt_status *wrong_type(const dtrt_array *array, const dt_artifact_tensor *
 
 dt_status *dt_array_check(const dtrt_array *array, const dt_artifact_tensor *tensor, const char *of, const char *name, int64_t *rows) {
     if ((unsigned)array->dtype >= DT_N_DTYPES) return dt_error(DT_INVALID_ARGUMENT, "%s: %s: %d is no element type", of, name, (int)array->dtype);
-    if (array->n_dims < 0 || (array->dims == NULL && array->n_dims > 0))
+    if (array->n_dims < 0 || array->n_dims > DT_MOST_CALLERS_DIMS || (array->dims == NULL && array->n_dims > 0))
         return dt_error(DT_INVALID_ARGUMENT, "%s: %s: an array of %d dimensions%s", of, name, array->n_dims,
-                        array->n_dims > 0 ? " that are NULL" : "");
+                        array->n_dims > 0 && array->dims == NULL ? " that are NULL" : "");
     bool fits = (dt_dtype)array->dtype == tensor->dtype && array->n_dims == tensor->n_dims;
     for (int d = 0; d < tensor->n_dims && fits; d++) fits = array->dims[d] == tensor->dims[d] || (d == 0 && tensor->has_rows && array->dims[d] >= 0);
     if (!fits) return wrong_type(array, tensor, of, name);

@@ -5,6 +5,10 @@
 #include "include/dtrt.h"
 #include "runtime/artifact/artifact.h"
 
+enum {
+    DT_MOST_CALLERS_DIMS = 64 /* a caller who says that an array has more has not set it */
+};
+
 /* Whether the array is one of `tensor`: its type and shape, any number of rows where it has rows, which are *rows then. `of`: what it belongs to, for
  * the message. */
 dt_status *dt_array_check(const dtrt_array *array, const dt_artifact_tensor *tensor, const char *of, const char *name, int64_t *rows);

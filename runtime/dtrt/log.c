@@ -5,6 +5,7 @@
 #include "base/option_names.h"
 #include "base/options.h"
 #include "base/text.h"
+#include "runtime/dtrt/array.h"
 #include "runtime/log_lines.h"
 
 #include <string.h>
@@ -172,13 +173,9 @@ static dt_log_event to_log(const dtrt_event *event, parts *of) {
     return (dt_log_event){.kind = DT_LOG_ENDED, .end = &of->end};
 }
 
-enum {
-    MOST_DIMS = 64 /* of a report in an event of the caller's making */
-};
-
 static dt_status *check_array(const dtrt_report_array *array) {
     DT_TRY(dt_api_need(array->name, "dtrt_event.arrays[i].name"));
-    if (array->n_dims < 1 || array->n_dims > MOST_DIMS)
+    if (array->n_dims < 1 || array->n_dims > DT_MOST_CALLERS_DIMS)
         return dt_error(DT_INVALID_ARGUMENT, "dtrt_event: %s has %d dimensions", array->name, array->n_dims);
     DT_TRY(dt_api_need(array->dims, "dtrt_event.arrays[i].dims"));
     int64_t n = 1;

@@ -77,6 +77,8 @@ def server_equals_predict(folder):
     run("dtrun", "predict", program, "--init", weights, "--input", folder / "images.npy", "--output", folder / "out")
     served = run(serve, program, weights, input=images[:n].tobytes())
     assert re.fullmatch(rb"50 answers: p50 \S+ us, p99 \S+ us\n", served.stderr), served.stderr
+    cut = subprocess.run([serve, program, weights], input=images[:2].tobytes()[:-100], capture_output=True)
+    assert cut.returncode == 1 and cut.stderr == b"serve: request 2: 684 of the 784 bytes of an image\n", cut
     answers = [line.split() for line in served.stdout.decode().splitlines()]
     expected, probability = np.load(folder / "out/label.npy"), np.load(folder / "out/probability.npy")
     assert [int(label) for label, _ in answers] == list(expected)

@@ -393,7 +393,7 @@ static void each_wrong_use_is_an_error(void **state) {
     } wrong[] = {
         {too_many, DTRT_F32, 2, "x has 7 rows"}, {no_rows, DTRT_F32, 2, "x has 0 rows"}, {few, DTRT_F32, 2, "label has 6 rows, and the batch 2"},
         {wide, DTRT_F32, 2, "not f32[6, 5]"},    {wide, DTRT_F64, 1, "x is f32[B, 4]"},  {wide, (dtrt_dtype)77, 2, "no element type"},
-        {NULL, DTRT_F32, 2, "dimensions"},       {few, DTRT_F32, -1, "dimensions"}};
+        {NULL, DTRT_F32, 2, "dimensions"},       {few, DTRT_F32, -1, "dimensions"},      {few, DTRT_F32, 1 << 30, "1073741824 dimensions"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         memcpy(arrays, right, sizeof arrays);
         arrays[0] = (dtrt_array){batch.x, wrong[i].dtype, wrong[i].n_dims, wrong[i].dims, NULL};
