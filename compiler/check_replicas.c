@@ -186,7 +186,7 @@ dt_status *dt_check_replicas(dt_arena *arena, const dt_check *check, size_t step
     double *nudged = DT_NEW_ARRAY(arena, double, n);
     outcome whole, parts;
     *finding = (dt_finding){.n = (int)n, .location.file = -1};
-    DT_TRY(make(arena, module, "autodiff", (1u << DT_N_SWITCHES) - 1, &w.written)); /* nothing but what has to be done */
+    DT_TRY(make(arena, module, "autodiff", DT_SWITCHES_OFF, &w.written));
     DT_TRY(make(arena, module, "partition", 0, &w.partitioned));
     DT_TRY(run_written(&w, valid, 0, &whole));
     DT_TRY(dt_check_tell(check, 0.5));

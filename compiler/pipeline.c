@@ -17,7 +17,7 @@ typedef struct dt_pass {
 static const dt_pass passes[] = {
     {"verify", dt_pass_verify, false, DT_SWITCH_NONE},         /* the front end's promise */
     {"shrink", dt_pass_shrink, false, DT_SWITCH_SHRINK},       /* compute only what is read; before autodiff, so that gradients are no wider */
-    {"sink", dt_pass_sink, false, DT_SWITCH_SINK},             /* biases and relus move after poolings; before autodiff, so that gradients follow */
+    {"sink", dt_pass_sink, false, DT_SWITCH_SINK},             /* relus, and biases, move after poolings; before autodiff, so that gradients follow */
     {"autodiff", dt_pass_autodiff, false, DT_SWITCH_NONE},     /* grad becomes ops */
     {"simplify", dt_pass_simplify, false, DT_SWITCH_SIMPLIFY}, /* the same with less */
     {"hoist", dt_pass_hoist, false, DT_SWITCH_HOIST},          /* products leave loops */

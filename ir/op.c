@@ -37,6 +37,7 @@ const size_t dt_n_ops = N_OPS;
 #define ZERO_RIGHT DT_OP_ZERO_RIGHT
 #define ONE_RIGHT DT_OP_ONE_RIGHT
 #define ONE_LEFT DT_OP_ONE_LEFT
+#define STEADY DT_OP_STEADY
 static dt_op rows[] = {
 #define OP(name_, class_, signature, formula_, gradient_, infer_, loops_, gradient_function_, narrow_, algebra_, domain_, ulp_, numpy_, doc_)        \
     {.name = #name_,                                                                                                                                 \
@@ -61,6 +62,7 @@ static dt_op rows[] = {
 #undef ZERO_RIGHT
 #undef ONE_RIGHT
 #undef ONE_LEFT
+#undef STEADY
 
 /* What a parsed signature points into. */
 static struct storage {

@@ -98,7 +98,8 @@ typedef enum dt_op_algebra {
     DT_OP_INVOLUTION = 2, /* op(op(x)) is x */
     DT_OP_ZERO_RIGHT = 4, /* op(x, 0) is x, to the bit */
     DT_OP_ONE_RIGHT = 8,  /* op(x, 1) is x */
-    DT_OP_ONE_LEFT = 16   /* op(1, x) is x */
+    DT_OP_ONE_LEFT = 16,  /* op(1, x) is x */
+    DT_OP_STEADY = 32     /* where op(x) is op(y) for different x and y, its gradient is 0 at both */
 } dt_op_algebra;
 
 struct dt_op {

@@ -14,7 +14,7 @@
 #define DT_SWITCHES(X)                                                                                                                               \
     X(SIMPLIFY, "simplify", "the same values with less to compute")                                                                                  \
     X(SHRINK, "shrink", "only what is read is computed")                                                                                             \
-    X(SINK, "sink", "biases and relus after poolings, where fewer elements are left")                                                                \
+    X(SINK, "sink", "relus after poolings, where fewer elements are left; biases too in steps without gradients")                                    \
     X(HOIST, "hoist", "products that need not be computed in each iteration of a scan leave it")                                                     \
     X(ROWS, "rows", "steps that take rows of a large table have forms that touch these rows alone")                                                  \
     X(FUSE, "fuse", "ops share loops and kernels")                                                                                                   \
@@ -39,6 +39,7 @@ typedef enum dt_switch {
 
 /* Which are off, a bit each. */
 typedef uint32_t dt_switches;
+#define DT_SWITCHES_OFF ((dt_switches)((1u << DT_N_SWITCHES) - 1)) /* nothing but what has to be done */
 static inline bool dt_switch_is_on(dt_switches off, dt_switch which) { return (off >> which & 1u) == 0; }
 
 /* "no-shrink,no-fuse" switches off, "shrink" on again. The error names the nearest switch. */

@@ -1,7 +1,8 @@
 /* simplify: the same values with less to compute.
  *
  * In and out: a verified graph. A list of local rules is applied to every value in program order until nothing changes, then values that are the
- * same expression become one, and what nobody reads is dropped. Rules keep bits: x * 1 is x, but x + 0 stays (it turns -0 into 0).
+ * same expression become one, and what nobody reads is dropped. Rules keep bits: x * 1 is x, but x + 0 stays (it turns -0 into 0). Only where zeros
+ * need not be added, in a sum of what a pooling's gradient scatters, the terms of a sum come in another order.
  *
  * One rule is about what comes later: a reshape moves nothing in memory, but it hides from fusion that an elementwise value belongs to the
  * one before it. So reshapes sink: map(reshape(x)) becomes reshape(map(x)), and what is cheap beside it (constants, random numbers, broadcasts of
@@ -133,6 +134,31 @@ static dt_status *fold_constants(simplify *s, dt_value *value, dt_value **replac
     dt_builder builder = builder_at(s, value);
     dt_attribute number = dt_dtype_is_float(value->dtype) ? dt_number(folded.f) : dt_number_of_int(folded.i);
     return dt_build_number(&builder, replacement, value->dtype, number, value->shape);
+}
+
+/* ---- sums ---- */
+
+static bool has_padding(const dt_value *windows) {
+    int n;
+    const int64_t *padding = dt_value_ints(windows, "padding", &n);
+    for (int i = 0; i < n; i++)
+        if (padding[i] != 0) return true;
+    return false;
+}
+
+/* The sum of an image that a pooling's gradient was scattered to, as for the bias before the pooling, is the sum of that gradient: each window adds
+ * its own to one element, where no padding may be that element. */
+static dt_status *sum_before_scatter(simplify *s, dt_value *value, dt_value **replacement) {
+    if (!dt_value_is(value, "reduce_sum") || !dt_value_is(value->operands[0], "window_scatter")) return NULL;
+    const dt_value *scatter = value->operands[0];
+    if (!dt_value_is(scatter->operands[1], "max_pool2d_index") || has_padding(scatter)) return NULL;
+    int n;
+    const int64_t *axes = dt_value_ints(value, "axes", &n);
+    bool height = false, width = false;
+    for (int i = 0; i < n; i++) height |= axes[i] == 1, width |= axes[i] == 2;
+    if (!height || !width) return NULL;
+    dt_builder builder = builder_at(s, value);
+    return dt_build_reduce(&builder, replacement, "reduce_sum", scatter->operands[0], axes, n, dt_value_bool(value, "keep"));
 }
 
 /* ---- sinking reshapes ---- */
@@ -297,7 +323,7 @@ static void join_equal_values(simplify *s) {
 /* ---- the pass ---- */
 
 static const rule rules[] = {
-    drop_neutral_operand, drop_double_inverse, drop_no_move, join_reshapes, spread_constants, fold_constants, sink_reshapes,
+    drop_neutral_operand, drop_double_inverse, drop_no_move, join_reshapes, spread_constants, fold_constants, sum_before_scatter, sink_reshapes,
 };
 
 static dt_status *apply_rules(simplify *s) {

@@ -1,17 +1,25 @@
-/* sink: what keeps the order of numbers moves after their maximum.
+/* sink: monotone elementwise operations move past the maximum that is taken of what they make.
  *
  *     max(f(x0), f(x1), …)  is  f(max(x0, x1, …))      where f does not decrease
  *
- * So a bias and a relu between a convolution and its pooling are computed on what the pooling leaves, a fourth of the elements, and so is all that
- * their gradients need: that is why it runs before autodiff. Bits stay, for rounding does not decrease either. A gradient goes to the index of the
- * greatest x, which is an index of the greatest f(x). */
+ * So a bias and a relu between a convolution and its pooling are computed on what the pooling leaves, a fourth of the elements. It runs before
+ * autodiff, so that gradients are computed there too.
+ *
+ * Bits of values stay. Sums of floats do not decrease, for rounding does not; those of integers wrap around and stay where they are. NaN and both
+ * infinities pass through; where an infinite bias meets the opposite infinity, the maximum is that of the elements which it does not meet.
+ *
+ * A gradient goes to the first position that reaches the maximum of f(x). That may be another one than the first which reaches the maximum of x: f
+ * makes equal what was not, 1 and 2 by adding 1e8, or by clipping at 1. So where gradients are taken only those f move which have no gradient
+ * wherever they make two numbers equal (STEADY in ir/ops.def), as relu has none where it gives 0. A bias then stays before the pooling, and costs one
+ * addition for each element that the pooling reads; the sum that is its gradient is one of what the pooling leaves all the same (simplify.c). */
 #include "compiler/passes/passes.h"
 #include "ir/loops.h"
 
 typedef struct sink {
     dt_arena *arena;
     dt_function *function;
-    int *n_uses; /* by id, of the values that were there before */
+    int *n_uses;            /* by id, of the values that were there before */
+    bool is_differentiated; /* gradients of the function are still to be made */
 } sink;
 
 /* Whether the formula does not read operand k. */
@@ -22,15 +30,15 @@ static bool is_free_of(const dt_formula *node, int k) {
     return true;
 }
 
-/* Whether it does not decrease where operand k does not. */
-static bool keeps_order(const dt_formula *node, int k) {
+/* Whether it does not decrease where operand k does not. `wraps`: sums of its type do where they leave the range. */
+static bool keeps_order(const dt_formula *node, int k, bool wraps) {
     if (is_free_of(node, k) || node->kind == DT_FORMULA_OPERAND) return true;
     if (node->kind != DT_FORMULA_SCALAR) return false;
     switch (node->scalar) {
-    case DT_SCALAR_ADD:
     case DT_SCALAR_MAXIMUM:
-    case DT_SCALAR_MINIMUM: return keeps_order(node->arguments[0], k) && keeps_order(node->arguments[1], k);
-    case DT_SCALAR_SUBTRACT: return keeps_order(node->arguments[0], k) && is_free_of(node->arguments[1], k);
+    case DT_SCALAR_MINIMUM: return keeps_order(node->arguments[0], k, wraps) && keeps_order(node->arguments[1], k, wraps);
+    case DT_SCALAR_ADD: return !wraps && keeps_order(node->arguments[0], k, wraps) && keeps_order(node->arguments[1], k, wraps);
+    case DT_SCALAR_SUBTRACT: return !wraps && keeps_order(node->arguments[0], k, wraps) && is_free_of(node->arguments[1], k);
     default: return false;
     }
 }
@@ -64,6 +72,7 @@ static dt_status *in_shape(dt_builder *builder, const dt_value *value, dt_shape 
 static int operand_to_take(const sink *s, const dt_value *maximum) {
     const dt_value *below = maximum->operands[0];
     if (below->op->class != DT_CLASS_MAP || below->dtype != maximum->dtype || s->n_uses[below->id] != 1) return -1;
+    if (s->is_differentiated && !(below->op->algebra & DT_OP_STEADY)) return -1;
     const dt_loops *loops = dt_value_loops(s->arena, maximum);
     if (loops == NULL || loops->combiner != DT_COMBINE_MAX || loops->body->kind != DT_FORMULA_OPERAND || loops->operands[0].guarded) return -1;
     if (maximum->shape.rank != below->shape.rank) return -1;
@@ -73,7 +82,8 @@ static int operand_to_take(const sink *s, const dt_value *maximum) {
         if (taken >= 0 || below->operands[k]->dtype != below->dtype) return -1;
         taken = k;
     }
-    return taken >= 0 && keeps_order(dt_value_loops(s->arena, below)->body, taken) ? taken : -1;
+    bool wraps = !dt_dtype_is_float(below->dtype);
+    return taken >= 0 && keeps_order(dt_value_loops(s->arena, below)->body, taken, wraps) ? taken : -1;
 }
 
 /* Moves all that can follow `maximum` after it. */
@@ -95,8 +105,10 @@ static dt_status *sink_below(sink *s, dt_value *maximum) {
 
 static dt_status *sink_in(dt_arena *arena, dt_function *function) {
     sink s = {.arena = arena, .function = function, .n_uses = DT_NEW_ARRAY(arena, int, function->next_id)};
-    for (const dt_value *value = function->first; value != NULL; value = value->next)
+    for (const dt_value *value = function->first; value != NULL; value = value->next) {
         for (int k = 0; k < value->n_operands; k++) s.n_uses[value->operands[k]->id]++;
+        s.is_differentiated |= value->op->class == DT_CLASS_CONTROL;
+    }
     for (size_t r = 0; r < function->results.n; r++) s.n_uses[function->results.items[r].value->id]++;
     for (dt_value *value = function->first, *next; value != NULL; value = next) {
         next = value->next;

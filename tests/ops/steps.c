@@ -290,7 +290,7 @@ static void run_batch(subject *s, int n_replicas, int64_t valid, totals *totals)
 static void run_seed(uint64_t seed, const char *const *levels, int n_levels, totals *totals) {
     static const int64_t alone[] = {RANDOM_CAPACITY, 1, 0}, three[] = {3 * RANDOM_CAPACITY, 2 * RANDOM_CAPACITY + 1, RANDOM_CAPACITY + 1, 0};
     subject s = {.arena = dt_arena_create(), .seed = seed, .real = seed % 2 ? DT_F32 : DT_F64, .n_levels = n_levels, .source = {seed}};
-    dt_compilation written = {.arena = s.arena, .module = random_step(&s, &(random_source){seed})};
+    dt_compilation written = {.arena = s.arena, .module = random_step(&s, &(random_source){seed}), .off = DT_SWITCHES_OFF};
     s.graph = written.module;
     succeed(&s, "autodiff", dt_passes_run(&written, &(dt_passes_options){.stop_after = "autodiff"}));
     s.compilation = (dt_compilation){.arena = s.arena, .module = random_step(&s, &(random_source){seed})};

@@ -41,7 +41,7 @@ static dt_status *compile(dt_arena *arena, const char *path, const char *source,
     dt_text_free(&text);
     DT_TRY(status);
     if (*module == NULL) return dt_error(DT_INVALID_ARGUMENT, "%s has mistakes", path);
-    dt_compilation compilation = {.arena = arena, .module = *module};
+    dt_compilation compilation = {.arena = arena, .module = *module, .off = DT_SWITCHES_OFF};
     status = dt_passes_run(&compilation, &(dt_passes_options){.stop_after = "autodiff"});
     return status;
 }
