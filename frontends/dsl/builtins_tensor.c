@@ -42,17 +42,21 @@ static bool resolve_axes(dt_elaborator *e, const dt_object *a, dt_shape shape, c
     return dt_resolve_axes(e, a[ARGUMENT_AXIS], a[ARGUMENT_AXES], shape, axes, n_axes);
 }
 
-bool dt_reduces_batch(dt_shape shape, const int64_t *axes, int n) {
-    for (int i = 0; i < n; i++)
-        if (shape.dims[axes[i]] == DT_BATCH) return true;
-    return false;
+dt_extent dt_extent_of(dt_shape shape, const int64_t *axes, int n) {
+    dt_extent extent = {.per_row = 1};
+    for (int i = 0; i < n; i++) {
+        int64_t dim = shape.dims[axes[i]];
+        extent.n_batch += dim == DT_BATCH;
+        if (dim != DT_BATCH) extent.per_row *= dim;
+    }
+    return extent;
 }
 
 static dt_object reduce(dt_elaborator *e, const char *op, dt_object x, const dt_object *a) {
     const int64_t *axes;
     int n_axes;
     if (!resolve_axes(e, a, x.value->shape, &axes, &n_axes)) return dt_poison();
-    if (e->visit == NULL && dt_reduces_batch(x.value->shape, axes, n_axes)) e->has_reduced_batch = true;
+    if (e->visit == NULL && dt_extent_of(x.value->shape, axes, n_axes).n_batch > 0) e->has_reduced_batch = true;
     if (a[ARGUMENT_KEEP].kind != DT_OBJECT_BOOL) return dt_elaborator_fail(e, "keep is true or false");
     return dt_emit_reduce(e, op, x.value, axes, n_axes, a[ARGUMENT_KEEP].b);
 }
@@ -86,20 +90,11 @@ static dt_object builtin_any(dt_elaborator *e, const dt_object *a) { return plai
 
 /* How many elements are added up in one element of the result, as a tensor of `dtype` and of that result's shape. */
 static dt_object divisor_of(dt_elaborator *e, dt_value *x, dt_value *sum, const int64_t *axes, int n_axes) {
-    int64_t per_row = 1;
-    bool over_batch = false;
-    for (int i = 0; i < n_axes; i++) {
-        int64_t dim = x->shape.dims[axes[i]];
-        if (dim == DT_BATCH)
-            over_batch = true;
-        else
-            per_row *= dim;
-    }
-    if (!over_batch) return dt_emit_constant(e, sum->dtype, dt_object_int(per_row), sum->shape);
-    dt_object rows = dt_emit_launch(e, "valid");
-    if (!dt_is_poison(rows)) rows = dt_binary(e, DT_TOKEN_STAR, rows, dt_object_int(per_row));
-    if (!dt_is_poison(rows)) rows = dt_emit_convert(e, rows.value, sum->dtype);
-    return dt_is_poison(rows) ? rows : dt_emit_broadcast(e, rows.value, sum->shape);
+    dt_extent extent = dt_extent_of(x->shape, axes, n_axes);
+    if (extent.n_batch == 0) return dt_emit_constant(e, sum->dtype, dt_object_int(extent.per_row), sum->shape);
+    dt_object count = dt_emit_elements(e, extent, "valid");
+    if (!dt_is_poison(count)) count = dt_emit_convert(e, count.value, sum->dtype);
+    return dt_is_poison(count) ? count : dt_emit_broadcast(e, count.value, sum->shape);
 }
 
 /* In `dtype`, which holds sums and counts; sums of integers and bool are exact until they are divided. */

@@ -154,18 +154,14 @@ static dt_object sum_total(dt_elaborator *e, const reduction *r) {
 
 /* How many elements are added up in one element of the result, over the epoch. */
 static dt_object count_total(dt_elaborator *e, const reduction *r) {
-    int64_t per_row = 1;
-    bool has_batch = false;
-    for (int k = 0; k < r->n_axes; k++) {
-        int64_t dim = r->x.value->shape.dims[r->axes[k]];
-        has_batch |= dim == DT_BATCH;
-        if (dim != DT_BATCH) per_row *= dim;
+    dt_extent extent = dt_extent_of(r->x.value->shape, r->axes, r->n_axes);
+    for (size_t i = 0; i < e->step->counts.n; i++) {
+        const dt_counted *made = &e->step->counts.items[i];
+        if (made->extent.per_row == extent.per_row && made->extent.n_batch == extent.n_batch) return made->total;
     }
-    for (size_t i = 0; i < e->step->counts.n; i++)
-        if (e->step->counts.items[i].per_row == per_row && e->step->counts.items[i].has_batch == has_batch) return e->step->counts.items[i].total;
-    dt_object count = dt_emit_elements(e, per_row, has_batch ? "valid" : NULL);
+    dt_object count = dt_emit_elements(e, extent, "valid");
     if (dt_is_poison(count)) return count;
-    dt_counted counted = {per_row, has_batch, add_aggregate(e, DT_AGGREGATE_SUM, count.value)};
+    dt_counted counted = {extent, add_aggregate(e, DT_AGGREGATE_SUM, count.value)};
     dt_list_push(e->arena, &e->step->counts, counted);
     return counted.total;
 }
@@ -237,7 +233,7 @@ dt_object dt_aggregate(dt_elaborator *e, const char *kind, const dt_aggregator *
     ratio totals = {dt_poison(), dt_poison()};
     bool fits = !dt_is_poison(r.x) && dt_resolve_axes(e, a->axis, a->axes, r.x.value->shape, &r.axes, &r.n_axes);
     bool leaves_batch =
-        fits && strcmp(kind, "last") != 0 && dt_shape_batch_axis(r.x.value->shape) >= 0 && !dt_reduces_batch(r.x.value->shape, r.axes, r.n_axes);
+        fits && strcmp(kind, "last") != 0 && dt_extent_of(r.x.value->shape, r.axes, r.n_axes).n_batch < dt_shape_count(r.x.value->shape, DT_BATCH);
     if (fits && !leaves_batch) totals = totals_of(e, kind, &r, a->weight);
     e->function = report;
     e->reporting = true;

@@ -166,15 +166,16 @@ dt_object dt_emit_broadcast(dt_elaborator *e, dt_value *x, dt_shape shape) {
 }
 
 dt_object dt_emit_count(dt_elaborator *e, dt_value *x, const char *field) {
-    return dt_emit_elements(e, dt_shape_elements_per_row(x->shape), dt_shape_batch_axis(x->shape) >= 0 ? field : NULL);
+    dt_extent extent = {.per_row = dt_shape_elements_per_row(x->shape), .n_batch = dt_shape_count(x->shape, DT_BATCH)};
+    return dt_emit_elements(e, extent, field);
 }
 
-dt_object dt_emit_elements(dt_elaborator *e, int64_t per_row, const char *field) {
-    if (field == NULL) return dt_emit_constant(e, DT_I64, dt_object_int(per_row), dt_shape_scalar());
-    dt_object rows = dt_emit_launch(e, field);
-    if (dt_is_poison(rows) || per_row == 1) return rows;
-    dt_object factor = dt_emit_constant(e, DT_I64, dt_object_int(per_row), dt_shape_scalar());
-    return dt_is_poison(factor) ? factor : dt_emit_binary(e, "multiply", rows.value, factor.value);
+dt_object dt_emit_elements(dt_elaborator *e, dt_extent extent, const char *field) {
+    dt_object rows = extent.n_batch > 0 ? dt_emit_launch(e, field) : dt_object_none(), count = rows;
+    for (int i = 1; i < extent.n_batch && !dt_is_poison(count); i++) count = dt_emit_binary(e, "multiply", count.value, rows.value);
+    if (extent.n_batch > 0 && (dt_is_poison(count) || extent.per_row == 1)) return count;
+    dt_object per_row = dt_emit_constant(e, DT_I64, dt_object_int(extent.per_row), dt_shape_scalar());
+    return extent.n_batch == 0 || dt_is_poison(per_row) ? per_row : dt_emit_binary(e, "multiply", count.value, per_row.value);
 }
 
 /* ---- shapes ---- */

@@ -140,9 +140,13 @@ typedef struct dt_paced { /* a schedule and what it gave in this step */
     dt_object rate;
 } dt_paced;
 
+typedef struct dt_extent { /* per_row * B * B … */
+    int64_t per_row;       /* the product of the constant dimensions */
+    int n_batch;           /* how many dimensions are B */
+} dt_extent;
+
 typedef struct dt_counted {
-    int64_t per_row;
-    bool has_batch;
+    dt_extent extent;
     dt_object total;
 } dt_counted;
 
@@ -328,13 +332,13 @@ bool dt_literal_fits(dt_object literal, dt_dtype dtype); /* an int within limits
 dt_attribute dt_literal_number(dt_object literal);       /* of INT, FLOAT and BOOL */
 const char *dt_literal_misfit(dt_elaborator *e, dt_object literal, dt_dtype dtype); /* "300 does not fit in u8, which holds 0 to 255" */
 dt_object dt_emit_launch(dt_elaborator *e, const char *field);                      /* i64 scalar */
-/* per_row for each row that `field` counts, valid or global_batch; NULL: per_row alone. An i64 scalar. */
-dt_object dt_emit_elements(dt_elaborator *e, int64_t per_row, const char *field);
+/* How many there are, with `field`, valid or global_batch, for each B. An i64 scalar. */
+dt_object dt_emit_elements(dt_elaborator *e, dt_extent extent, const char *field);
 dt_object dt_emit_reshape(dt_elaborator *e, dt_value *x, dt_shape shape);
 dt_object dt_emit_broadcast(dt_elaborator *e, dt_value *x, dt_shape shape); /* by NumPy's rule: must be possible */
 dt_object dt_emit_unary(dt_elaborator *e, const char *op, dt_value *x);
 dt_object dt_emit_binary(dt_elaborator *e, const char *op, dt_value *x, dt_value *y); /* equal types and shapes */
-/* What is added up in x: valid rows times the elements of a row; an i64 scalar. `field`: valid or global_batch. */
+/* The elements of x. */
 dt_object dt_emit_count(dt_elaborator *e, dt_value *x, const char *field);
 bool dt_broadcast_shapes(dt_elaborator *e, dt_shape a, dt_shape b, dt_shape *result, const char *what); /* false: impossible, reported */
 /* The object as a tensor of the current function: variables are read, numbers become constants of `standard` (or f32, i64, bool). */
@@ -511,7 +515,7 @@ struct dt_builtin {
 };
 /* The axes that `axis: 1` or `axes: [1, 2]` names, in order; all of them where both are NONE. false: reported. */
 bool dt_resolve_axes(dt_elaborator *e, dt_object axis, dt_object axes, dt_shape shape, const int64_t **resolved, int *n);
-bool dt_reduces_batch(dt_shape shape, const int64_t *axes, int n);
+dt_extent dt_extent_of(dt_shape shape, const int64_t *axes, int n); /* those that a reduction over these axes takes together */
 /* Each ends with a row without name. */
 extern const dt_builtin dt_builtins_general[], dt_builtins_tensor[], dt_builtins_einsum[], dt_builtins_training[];
 const dt_builtin *dt_builtin_at(size_t i);                                                                         /* NULL after the last one */
