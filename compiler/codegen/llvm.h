@@ -10,6 +10,7 @@
  *   llvm_kernel.c          a kernel: its function, the loops over rows and blocks that nests share
  *   llvm_nest.c            a nest: where each instruction goes, and the loops
  *   llvm_scalar.c          one instruction, on one element or on a vector of them
+ *   llvm_remainder.c       the remainder of floats
  *   llvm_memory.c          addresses, loads, stores
  *   llvm_stream.c          stores past the caches
  *   llvm_reduce.c          accumulators
@@ -88,6 +89,7 @@ LLVMValueRef dt_llvm_prefix(dt_llvm_emitter *e, int n, int width);              
 LLVMValueRef dt_llvm_prefix_at_run_time(dt_llvm_emitter *e, LLVMValueRef n, int width);
 /* Calls the intrinsic `name` overloaded on `type`. */
 LLVMValueRef dt_llvm_intrinsic(dt_llvm_emitter *e, const char *name, LLVMTypeRef *types, int n_types, LLVMValueRef *arguments, int n);
+LLVMValueRef dt_llvm_unary(dt_llvm_emitter *e, const char *name, LLVMValueRef x); /* of one operand, overloaded on its type */
 
 LLVMBasicBlockRef dt_llvm_block(dt_llvm_emitter *e, const char *name);
 
@@ -206,6 +208,10 @@ LLVMValueRef dt_llvm_round(dt_llvm_emitter *e, LLVMValueRef factor, dt_precision
 LLVMValueRef dt_llvm_fused(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 LLVMValueRef dt_llvm_maximum(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b, dt_dtype dtype); /* NaN if either is */
 LLVMValueRef dt_llvm_minimum(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b, dt_dtype dtype);
+
+/* ---- llvm_remainder.c ---- */
+
+LLVMValueRef dt_llvm_remainder(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b); /* of floats, as C's fmod */
 
 /* ---- llvm_memory.c ---- */
 

@@ -140,6 +140,11 @@ LLVMValueRef dt_llvm_intrinsic(dt_llvm_emitter *e, const char *name, LLVMTypeRef
     return LLVMBuildCall2(e->builder, LLVMIntrinsicGetType(e->context, id, types, (size_t)n_types), function, arguments, (unsigned)n, "");
 }
 
+LLVMValueRef dt_llvm_unary(dt_llvm_emitter *e, const char *name, LLVMValueRef x) {
+    LLVMTypeRef type = LLVMTypeOf(x);
+    return dt_llvm_intrinsic(e, name, &type, 1, &x, 1);
+}
+
 /* ---- control ---- */
 
 LLVMBasicBlockRef dt_llvm_block(dt_llvm_emitter *e, const char *name) { return LLVMAppendBasicBlockInContext(e->context, e->function, name); }

@@ -13,11 +13,6 @@
 
 /* ---- pieces ---- */
 
-static LLVMValueRef unary(dt_llvm_emitter *e, const char *intrinsic, LLVMValueRef x) {
-    LLVMTypeRef type = LLVMTypeOf(x);
-    return dt_llvm_intrinsic(e, intrinsic, &type, 1, &x, 1);
-}
-
 LLVMValueRef dt_llvm_fused(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
     LLVMTypeRef type = LLVMTypeOf(c);
     return dt_llvm_intrinsic(e, "llvm.fma", &type, 1, (LLVMValueRef[]){a, b, c}, 3);
@@ -73,23 +68,6 @@ static LLVMValueRef integer_division(dt_llvm_emitter *e, LLVMValueRef a, LLVMVal
         result = LLVMBuildSelect(builder, by_minus_one, negative, result, "");
     }
     return LLVMBuildSelect(builder, by_zero, zero, result, "");
-}
-
-/* C's fmod, exact for quotients below 2^52 (f32 operands are divided in f64). */
-static LLVMValueRef float_rest(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b) {
-    LLVMBuilderRef builder = e->builder;
-    LLVMTypeRef narrow = LLVMTypeOf(a), type = dt_llvm_like(a, e->f64);
-    LLVMValueRef x = narrow == type ? a : LLVMBuildFPExt(builder, a, type, ""), y = narrow == type ? b : LLVMBuildFPExt(builder, b, type, "");
-    LLVMValueRef zero = LLVMConstNull(type), magnitude = unary(e, "llvm.fabs", y);
-    LLVMValueRef size = unary(e, "llvm.fabs", x);
-    LLVMValueRef quotient = unary(e, "llvm.floor", LLVMBuildFDiv(builder, size, magnitude, ""));
-    LLVMValueRef rest = dt_llvm_fused(e, LLVMBuildFNeg(builder, quotient, ""), magnitude, size); /* the quotient may have been rounded up by one */
-    rest = LLVMBuildSelect(builder, LLVMBuildFCmp(builder, LLVMRealOLT, rest, zero, ""), LLVMBuildFAdd(builder, rest, magnitude, ""), rest, "");
-    LLVMValueRef infinite = LLVMBuildFCmp(builder, LLVMRealOEQ, magnitude, dt_llvm_real(type, INFINITY), "");
-    LLVMValueRef finite = LLVMBuildFCmp(builder, LLVMRealOLT, size, dt_llvm_real(type, INFINITY), "");
-    rest = LLVMBuildSelect(builder, LLVMBuildAnd(builder, infinite, finite, ""), size, rest, "");
-    rest = dt_llvm_intrinsic(e, "llvm.copysign", &type, 1, (LLVMValueRef[]){rest, x}, 2);
-    return narrow == type ? rest : LLVMBuildFPTrunc(builder, rest, narrow, "");
 }
 
 /* 0 where the amount is not within the width. */
@@ -172,14 +150,14 @@ static LLVMValueRef on_floats(dt_llvm_emitter *e, dt_scalar_op op, LLVMValueRef 
     case DT_SCALAR_SUBTRACT: return LLVMBuildFSub(builder, a, b, "");
     case DT_SCALAR_MULTIPLY: return LLVMBuildFMul(builder, a, b, "");
     case DT_SCALAR_DIVIDE: return LLVMBuildFDiv(builder, a, b, "");
-    case DT_SCALAR_REMAINDER: return float_rest(e, a, b);
+    case DT_SCALAR_REMAINDER: return dt_llvm_remainder(e, a, b);
     case DT_SCALAR_NEGATE: return LLVMBuildFNeg(builder, a, "");
-    case DT_SCALAR_ABSOLUTE: return unary(e, "llvm.fabs", a);
-    case DT_SCALAR_FLOOR: return unary(e, "llvm.floor", a);
-    case DT_SCALAR_ROUND: return unary(e, "llvm.roundeven", a);
+    case DT_SCALAR_ABSOLUTE: return dt_llvm_unary(e, "llvm.fabs", a);
+    case DT_SCALAR_FLOOR: return dt_llvm_unary(e, "llvm.floor", a);
+    case DT_SCALAR_ROUND: return dt_llvm_unary(e, "llvm.roundeven", a);
     case DT_SCALAR_ROUND_TF32: return dt_llvm_round(e, a, DT_PRECISION_TF32);
     case DT_SCALAR_ROUND_BF16: return dt_llvm_round(e, a, DT_PRECISION_BF16);
-    case DT_SCALAR_SQUARE_ROOT: return unary(e, "llvm.sqrt", a);
+    case DT_SCALAR_SQUARE_ROOT: return dt_llvm_unary(e, "llvm.sqrt", a);
     case DT_SCALAR_FUSED: return dt_llvm_fused(e, a, b, c);
     case DT_SCALAR_EQUAL: return LLVMBuildFCmp(builder, LLVMRealOEQ, a, b, "");
     case DT_SCALAR_NOT_EQUAL: return LLVMBuildFCmp(builder, LLVMRealUNE, a, b, "");
