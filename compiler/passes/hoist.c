@@ -4,10 +4,13 @@
  * product of all that is scanned, and the loop scans the result.
  *
  * A value for all iterations is `whole`: it has an axis more, where a stack puts one (dt_stack_axis). What a product needs is made whole if it is of
- * elementwise values, broadcasts, reshapes and products themselves. Bits may change, as with any other form of a product.
+ * elementwise values, broadcasts, reshapes and products themselves. Bits may change, as with any other form of a product: in the order of a sum.
  *
  * Sums of products over the iterations, the gradients of weights, become one product over rows and iterations after the loop, of the stacks of its
- * factors; one that was scanned is there already. Of a value that is stacked for that a sum is taken after the loop too. */
+ * factors; one that was scanned is there already. Of a value that is stacked for that a sum is taken after the loop too. Where the loop adds up in
+ * more precision than it multiplies in, all of that sum is in this precision: less is rounded than in the loop, and what the loop could hold does not
+ * become infinite. */
+#include "abi/precision.h"
 #include "compiler/passes/passes.h"
 #include "ir/body.h"
 
@@ -277,8 +280,7 @@ static dt_attribute list_of_whole(const hoist *h, dims list, int axis, int with)
     return (dt_attribute){.i = n, .ints = whole};
 }
 
-/* What is summed, before it is widened: gradients of less precision are added up in more. A sum over all iterations at once is rounded once, as that
- * of any other product is. */
+/* What is summed, before it is widened: what the iterations give in less precision is added up in more. */
 static dt_value *find_summed(const hoist *h, const dt_value *accumulate) {
     dt_value *x = accumulate->operands[0];
     bool widened = is_of_body(h, x) && dt_value_is(x, "convert") && dt_dtype_is_float(x->dtype) && dt_dtype_is_float(x->operands[0]->dtype) &&
@@ -286,16 +288,26 @@ static dt_value *find_summed(const hoist *h, const dt_value *accumulate) {
     return widened ? x->operands[0] : x;
 }
 
+/* The precision of a product whose factors are widened: in f32 the least that has all of what they were, for units that multiply such. NULL: they
+ * were rounded to less than their type. */
+static const char *precision_of_widened(const dt_value *product, dt_dtype to) {
+    const char *all = dt_precision_name(DT_PRECISION_F32);
+    if (to == DT_F32) return dt_precision_name(product->dtype == DT_F16 ? DT_PRECISION_TF32 : DT_PRECISION_BF16);
+    return strcmp(dt_value_string(product, "precision"), all) == 0 ? all : NULL;
+}
+
 /* The sum of all iterations takes the place of one that the loop adds up. */
-static dt_status *replace_sum(dt_builder *builder, dt_value *accumulate, dt_value *sum) {
-    if (sum->dtype != accumulate->dtype) DT_TRY(dt_build_convert(builder, &sum, sum, accumulate->dtype));
+static void replace_sum(dt_value *accumulate, dt_value *sum) {
     dt_value_replace(accumulate, sum);
     dt_value_remove(accumulate);
-    return NULL;
 }
 
 static dt_status *sum_product(const hoist *h, dt_value *accumulate) {
     dt_value *product = find_summed(h, accumulate), *wholes[2], *result;
+    const char *precision =
+        accumulate->dtype == product->dtype ? dt_value_string(product, "precision") : precision_of_widened(product, accumulate->dtype);
+    if (precision == NULL) return NULL;
+    dt_builder builder = builder_at(h, product, accumulate);
     dt_attribute batches[2], contracts[2];
     bool reverse = false;
     for (int k = 0; k < 2; k++) reverse |= is_scanned(product->operands[k]) && dt_value_bool(product->operands[k], "reverse");
@@ -304,13 +316,14 @@ static dt_status *sum_product(const hoist *h, dt_value *accumulate) {
         int axis = dt_stack_axis(product->operands[k]->shape);
         find_dims(h, product, k, &batch, &contract);
         DT_TRY(stack_all(h, product->operands[k], reverse, &wholes[k]));
+        DT_TRY(dt_build_convert(&builder, &wholes[k], wholes[k], accumulate->dtype));
         batches[k] = list_of_whole(h, batch, axis, -1);
         contracts[k] = list_of_whole(h, contract, axis, dt_stack_axis(product->operands[0]->shape) > 0); /* rows outermost */
     }
-    dt_builder builder = builder_at(h, product, accumulate);
-    dt_attribute attributes[] = {batches[0], batches[1], contracts[0], contracts[1], {.s = dt_value_string(product, "precision")}};
+    dt_attribute attributes[] = {batches[0], batches[1], contracts[0], contracts[1], {.s = precision}};
     DT_TRY(dt_build(&builder, dt_op_find("dot_general"), wholes, 2, attributes, &result));
-    return replace_sum(&builder, accumulate, result);
+    replace_sum(accumulate, result);
+    return NULL;
 }
 
 /* Of a value that is stacked anyway. */
@@ -324,8 +337,10 @@ static dt_status *sum_stacked(const hoist *h, dt_value *accumulate) {
     axes.items = dt_value_ints(sum, "axes", &axes.n);
     dt_attribute all = list_of_whole(h, axes, dt_stack_axis(x->shape), dt_stack_axis(x->shape) > 0);
     dt_builder builder = builder_at(h, sum, accumulate);
+    DT_TRY(dt_build_convert(&builder, &stack, stack, accumulate->dtype));
     DT_TRY(dt_build_reduce(&builder, &result, "reduce_sum", stack, all.ints, (int)all.i, false));
-    return replace_sum(&builder, accumulate, result);
+    replace_sum(accumulate, result);
+    return NULL;
 }
 
 static bool is_sum(const hoist *h, const dt_value *value) { return dt_value_is(value, "accumulate") && value->operands[1] == h->loop; }
