@@ -12,6 +12,7 @@
 #include <nettle/sha2.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum {
     MOST_FRUITLESS = 20 /* plans in a row that fail at once */
@@ -221,6 +222,14 @@ static const char *ledger_of(const service *self) {
     return keeps ? dt_arena_format(self->arena, "%s/ledger.jsonl", folder) : NULL;
 }
 
+/* As many descriptors as it may have: connections take some. */
+static void raise_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit); /* else it stays: connections are bounded by what there is */
+}
+
 static dt_status *serve(service *self) {
     dtrun_call *call = self->call;
     dtrun_words servers = {0};
@@ -277,6 +286,7 @@ dt_status *dtrun_serve(dtrun_call *call, const dt_artifact *artifact, atomic_int
     }
     dt_arena_guard(self.arena, &guard);
     call->run.catch_signals();
+    raise_limit();
     dt_status *status = serve(&self);
     dt_ps_team_close(self.team, status != NULL ? dt_status_message(status) : NULL);
     dt_ps_keys_forget(&self.keys);

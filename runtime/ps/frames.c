@@ -49,6 +49,10 @@ const char *dt_ps_frames_address(const dt_zeromq *zeromq, dt_ps_frames *frames) 
     return address != NULL ? address : "an unknown address";
 }
 
+int dt_ps_frames_descriptor(const dt_zeromq *zeromq, dt_ps_frames *frames) {
+    return zeromq->msg_get(&frames->items[frames->n_kept - 1], ZMQ_SRCFD);
+}
+
 /* A frame that is kept for as long as somebody reads it. */
 typedef struct kept {
     __typeof__(zmq_msg_close) *close;

@@ -25,8 +25,9 @@ void dt_ps_frames_close(const dt_zeromq *zeromq, dt_ps_frames *frames);
 /* Reads the message that frame `first` begins; its payload is the caller's, and needs the frames no more. DT_DATA_LOSS: what was sent is wrong. */
 dt_status *dt_ps_frames_decode(const dt_zeromq *zeromq, dt_ps_frames *frames, int first, dt_ps_head *head, dt_ps_message *message);
 
-/* "10.0.0.7": from where they came. */
+/* "10.0.0.7": from where they came, and by which descriptor; -1: it is not known. */
 const char *dt_ps_frames_address(const dt_zeromq *zeromq, dt_ps_frames *frames);
+int dt_ps_frames_descriptor(const dt_zeromq *zeromq, dt_ps_frames *frames);
 
 typedef enum dt_ps_sent {
     DT_PS_SENT,

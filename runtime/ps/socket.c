@@ -2,11 +2,12 @@
  *
  * Whoever listens has one ROUTER, which knows each connection by an identity that it makes up; whoever connects has a DEALER for each server. A
  * DEALER serves one connection: ZeroMQ's own reconnecting, which would carry messages of a lost connection into the next, is off. A monitor tells
- * that a connection was lost: a DEALER's about its own, a ROUTER's about one of all. Then every peer is sent a ping, which fails where nobody is; and
- * without any news so it is with each heartbeat. */
+ * that a connection was lost: a DEALER's about its own, a ROUTER's (door.h) about one of all. Then every peer is sent a ping, which fails where nobody
+ * is; and without any news so it is with each heartbeat. */
 #include "runtime/ps/socket.h"
 
 #include "base/memory.h"
+#include "runtime/ps/descriptors.h"
 #include "runtime/ps/socket_state.h"
 #include "runtime/ps/zap.h"
 #include "runtime/threads/clock.h"
@@ -122,7 +123,13 @@ static dt_status *start_listening(dt_ps_socket *socket, const char *text) {
     DT_TRY(set(socket, socket->router, ZMQ_ROUTER_MANDATORY, 1));
     DT_TRY(set(socket, socket->router, ZMQ_BACKLOG, BACKLOG));
     DT_TRY(guard(socket));
-    DT_TRY(watch(socket, socket->router, &socket->monitor));
+    dt_ps_door_options door = {.zeromq = zeromq,
+                               .context = socket->context,
+                               .listener = socket->router,
+                               .most_strangers = socket->options.most_strangers,
+                               .seconds = GREETING_SECONDS,
+                               .wake = socket->wake};
+    DT_TRY(dt_ps_door_open(&door, &socket->door));
     if (zeromq->bind(socket->router, address) != 0) return zeromq_error(socket, doing);
     if (zeromq->getsockopt(socket->router, ZMQ_LAST_ENDPOINT, socket->address, &n_bytes) != 0) return zeromq_error(socket, doing);
     return NULL;
@@ -158,6 +165,12 @@ static void fill_in_defaults(dt_ps_socket_options *options) {
     }
 }
 
+static dt_status *bound_connections(dt_ps_socket_options *options, bool listens) {
+    if (options->most_strangers == 0) options->most_strangers = options->most_peers;
+    return listens ? dt_ps_bound_connections(options->n_servers, &options->most_peers, &options->most_strangers)
+                   : dt_ps_bound_connections(options->n_servers, NULL, NULL);
+}
+
 static dt_status *prepare_links(dt_ps_socket *socket, const char *const *servers) {
     for (int i = 0; i < socket->options.n_servers; i++) {
         dt_ps_link *link = &socket->links[i];
@@ -174,7 +187,7 @@ static dt_status *open_all(dt_ps_socket *socket, const dt_ps_socket_options *opt
     size_t n_servers = (size_t)socket->options.n_servers;
     socket->links = dt_allocate_zeroed(n_servers, sizeof *socket->links);
     socket->peers = dt_allocate_zeroed((size_t)socket->options.most_peers, sizeof *socket->peers);
-    socket->items = dt_allocate_zeroed(4 + 2 * n_servers, sizeof *socket->items);
+    socket->items = dt_allocate_zeroed(3 + 2 * n_servers, sizeof *socket->items);
     if (socket->links == NULL || socket->peers == NULL || socket->items == NULL)
         return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for %d peers of a parameter server", socket->options.most_peers);
     DT_TRY(prepare_links(socket, options->servers));
@@ -194,9 +207,11 @@ dt_status *dt_ps_socket_open(const dt_ps_socket_options *options, dt_ps_socket *
     opened->options.listen = NULL;
     opened->options.servers = NULL;
     fill_in_defaults(&opened->options);
+    dt_status *status = bound_connections(&opened->options, options->listen != NULL);
     opened->next_peer = (uint32_t)options->n_servers;
     opened->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    dt_status *status = opened->wake >= 0 ? open_all(opened, options) : dt_error(DT_RESOURCE_EXHAUSTED, "no file for events: %s", strerror(errno));
+    if (status == NULL && opened->wake < 0) status = dt_error(DT_RESOURCE_EXHAUSTED, "no file for events: %s", strerror(errno));
+    if (status == NULL) status = open_all(opened, options);
     if (status != NULL)
         dt_ps_socket_close(opened, 0);
     else
@@ -253,7 +268,7 @@ static void find_left(dt_ps_socket *socket, double now, bool nothing_is_left) {
 
 /* ---- monitors ---- */
 
-/* What a handshake failed of; NULL: the event is of something else. */
+/* What a handshake with a server failed of; NULL: the event is of something else. */
 static const char *handshake_failure(uint16_t event) {
     switch (event) {
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return "the key of this process is not one that the server allows";
@@ -295,19 +310,26 @@ static dt_status *watch_link(dt_ps_socket *socket, dt_ps_link *link, dt_ps_event
     return NULL;
 }
 
-/* The ROUTER's: somebody is gone, who has to be found, or a stranger. */
-static dt_status *watch_peers(dt_ps_socket *socket, dt_ps_event *event, bool *any) {
-    uint16_t news;
-    *any = false;
-    if (socket->monitor == NULL) return NULL;
-    DT_TRY(read_monitor(socket, socket->monitor, &news, any));
-    if (news == ZMQ_EVENT_DISCONNECTED) {
+/* Of those who have connected: somebody is gone, who has to be found, or was a stranger. */
+static void watch_peers(dt_ps_socket *socket, dt_ps_event *event) {
+    dt_ps_door_news news;
+    char why[160];
+    if (socket->door == NULL) return;
+    dt_ps_door_take_news(socket->door, &news);
+    if (news.any_gone) {
         socket->next_probe = dt_seconds_now();
         socket->probe_eagerly_until = socket->next_probe + PROBING_SECONDS;
     }
-    const char *failure = handshake_failure(news);
-    if (failure != NULL && news != ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) dt_ps_tell_refused(socket, event, "somebody who has connected", failure);
-    return NULL;
+    if (news.n_failed + news.n_crowded == 0) return;
+    if (news.n_crowded > 0)
+        snprintf(why, sizeof why, "there were more than %d connections that had not said who they are, and the oldest were ended",
+                 socket->options.most_strangers);
+    else if (news.failure == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+        snprintf(why, sizeof why, "the other side speaks no ZeroMQ, or without keys where there are some, or with other keys");
+    else
+        snprintf(why, sizeof why, "the other side has ended the handshake, or not within %g s", GREETING_SECONDS);
+    socket->n_untold += (news.n_crowded > news.n_failed ? news.n_crowded : news.n_failed) - 1;
+    dt_ps_tell_refused(socket, event, "somebody who has connected", why);
 }
 
 /* Says who may connect. */
@@ -336,7 +358,8 @@ void dt_ps_socket_close(dt_ps_socket *socket, double seconds) {
         dt_ps_link *link = &socket->links[i];
         dt_ps_close_monitored(socket, &link->dealer, &link->monitor, is_there(socket, link) ? seconds : 0);
     }
-    dt_ps_close_monitored(socket, &socket->router, &socket->monitor, seconds);
+    dt_ps_door_close(socket->door);
+    dt_ps_close_monitored(socket, &socket->router, NULL, seconds);
     if (socket->zap != NULL) socket->zeromq.close(socket->zap);
     if (socket->context != NULL)
         while (socket->zeromq.ctx_term(socket->context) != 0 && errno == EINTR) {
@@ -370,8 +393,7 @@ static dt_status *read_all(dt_ps_socket *socket, dt_ps_event *event, bool *any) 
     bool read = false;
     *any = false;
     DT_TRY(watch_door(socket, event, any));
-    if (event->kind == DT_PS_NOTHING) DT_TRY(watch_peers(socket, event, &read));
-    *any |= read;
+    if (event->kind == DT_PS_NOTHING) watch_peers(socket, event);
     for (int i = 0; i < n && event->kind == DT_PS_NOTHING; i++) {
         int which = (socket->turn + i) % n;
         DT_TRY(read_one(socket, which, event, &read));
@@ -392,7 +414,7 @@ static int add_item(dt_ps_socket *socket, int n, void *from) {
 
 /* Until there is something to read. *interrupted: or a signal came, or somebody who wants this to end. */
 static dt_status *wait_for_input(dt_ps_socket *socket, double seconds, bool *interrupted) {
-    int n = add_item(socket, add_item(socket, add_item(socket, 0, socket->router), socket->monitor), socket->zap);
+    int n = add_item(socket, add_item(socket, 0, socket->router), socket->zap);
     for (int i = 0; i < socket->options.n_servers; i++) n = add_item(socket, add_item(socket, n, socket->links[i].dealer), socket->links[i].monitor);
     socket->items[n++] = (zmq_pollitem_t){.fd = socket->wake, .events = ZMQ_POLLIN};
     int ready = socket->zeromq.poll(socket->items, n, milliseconds(fmax(seconds, LEAST_WAIT_SECONDS)));

@@ -3,7 +3,8 @@
  * A socket listens, or connects to servers, or both; those at the other ends are its peers. A connection begins with a hello and a welcome, by which
  * versions are agreed on and artifacts and settings compared, so that a peer that has joined is one of the same run. It is lost when the other end
  * dies, is silent for too long, or says what is no message; who connected connects again by itself, and joins anew. What a peer sends arrives whole
- * and in order, or its connection ends. Everything is bounded: peers, messages, what is queued for a peer and from it.
+ * and in order, or its connection ends. Everything is bounded: peers, connections of which nobody knows whose they are (door.h), messages, what is
+ * queued for a peer and from it.
  *
  * Threads: the one that opened it makes all calls. ZeroMQ has a thread of its own, which moves bytes and answers heartbeats: a peer that computes for
  * a long time is there, one that is stopped is not. */
@@ -20,7 +21,8 @@ typedef struct dt_ps_socket_options {
     const char *const *servers; /* [n_servers] to connect to, "host:7000": peers 0 to n_servers - 1 */
     int n_servers;
     dt_ps_hello hello;         /* what this process is; its versions are filled in */
-    int most_peers;            /* that may be connected to it at a time; 0: 256 */
+    int most_peers;            /* that may be connected to it at a time; 0: 256; fewer where the process may not have enough descriptors */
+    int most_strangers;        /* the same, who have not said who they are; 0: as many as peers */
     size_t most_payload_bytes; /* of a message; 0: 64 MiB. A longer one ends the connection */
     int most_queued;           /* messages for a peer, and from it; 0: 256. A peer for which more are queued is gone */
     double heartbeat_seconds;  /* 0: 0.5 */
@@ -30,7 +32,8 @@ typedef struct dt_ps_socket_options {
 } dt_ps_socket_options;
 
 /* Returns at once: connections are made while the caller receives. Without keys only addresses of loopback are taken, unless `insecure`.
- * Errors: DT_NOT_FOUND: ZeroMQ is not installed; DT_INVALID_ARGUMENT: no address; DT_IO: the system does not give it. */
+ * Errors: DT_NOT_FOUND: ZeroMQ is not installed; DT_INVALID_ARGUMENT: no address; DT_IO: the system does not give it; DT_RESOURCE_EXHAUSTED: memory, or
+ * descriptors. */
 dt_status *dt_ps_socket_open(const dt_ps_socket_options *options, dt_ps_socket **socket);
 /* What is queued is sent, for at most that long; payloads that were given away are released. NULL is allowed. */
 void dt_ps_socket_close(dt_ps_socket *socket, double seconds);

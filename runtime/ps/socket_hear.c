@@ -40,6 +40,7 @@ static dt_status *hear_known(dt_ps_socket *socket, dt_ps_peer *peer, dt_ps_frame
     if (is_refused(status, event)) {
         dt_ps_tell_gone(event, &peer->connection, event->message.refusal.reason);
         peer->connection.state = DT_PS_LOST;
+        dt_ps_door_dismiss(socket->door, peer->descriptor);
     }
     if (dt_status_code(status) != DT_DATA_LOSS) return status;
     dt_ps_tell_gone(event, &peer->connection, dt_status_message(status));
@@ -118,7 +119,10 @@ static dt_status *hear_hello(dt_ps_socket *socket, dt_ps_peer *stranger, dt_ps_e
         dt_status_free(status);
         return failed;
     }
+    for (int i = 0; i < socket->n_peers; i++) /* whoever had the descriptor before has closed it */
+        if (socket->peers[i].descriptor == stranger->descriptor) socket->peers[i].descriptor = -1;
     *place = *stranger;
+    dt_ps_door_admit(socket->door, place->descriptor);
     event->kind = DT_PS_JOINED;
     event->peer = socket->next_peer;
     return welcome(socket, place, version);
@@ -128,7 +132,7 @@ static dt_status *hear_hello(dt_ps_socket *socket, dt_ps_peer *stranger, dt_ps_e
 static dt_status *hear_stranger(dt_ps_socket *socket, dt_ps_frames *frames, dt_ps_event *event) {
     const dt_zeromq *zeromq = &socket->zeromq;
     const char *address = dt_ps_frames_address(zeromq, frames);
-    dt_ps_peer stranger = {.identity_bytes = zeromq->msg_size(&frames->items[0])};
+    dt_ps_peer stranger = {.identity_bytes = zeromq->msg_size(&frames->items[0]), .descriptor = dt_ps_frames_descriptor(zeromq, frames)};
     dt_ps_head head;
     char who[128];
     if (stranger.identity_bytes > sizeof stranger.identity) return NULL; /* ZeroMQ's are shorter */

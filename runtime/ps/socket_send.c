@@ -58,11 +58,12 @@ void dt_ps_close_monitored(dt_ps_socket *socket, void **of, void **monitor, doub
     const dt_zeromq *zeromq = &socket->zeromq;
     int linger = (int)(linger_seconds * 1000);
     if (*of == NULL) return;
-    zeromq->socket_monitor(*of, NULL, 0);
-    if (*monitor != NULL) zeromq->close(*monitor);
+    if (monitor != NULL) zeromq->socket_monitor(*of, NULL, 0);
+    if (monitor != NULL && *monitor != NULL) zeromq->close(*monitor);
     zeromq->setsockopt(*of, ZMQ_LINGER, &linger, sizeof linger);
     zeromq->close(*of);
-    *of = *monitor = NULL;
+    *of = NULL;
+    if (monitor != NULL) *monitor = NULL;
 }
 
 /* Whether there is no use in trying again. */
@@ -91,6 +92,7 @@ dt_status *dt_ps_send_to_peer(dt_ps_socket *socket, dt_ps_peer *peer, const dt_p
     if (sent == DT_PS_SENT || peer->connection.state != DT_PS_OPEN) return NULL;
     if (sent == DT_PS_FULL) {
         dt_ps_lose(socket, &peer->connection, "it reads nothing any more");
+        dt_ps_door_dismiss(socket->door, peer->descriptor);
         return NULL;
     }
     peer->connection.state = DT_PS_LEAVING;
@@ -135,6 +137,7 @@ static dt_ps_message refusal(dt_ps_refused why, const char *reason) {
 dt_status *dt_ps_refuse_peer(dt_ps_socket *socket, dt_ps_peer *peer, dt_ps_refused why, const char *reason) {
     dt_ps_message message = refusal(why, reason);
     peer->connection.state = DT_PS_LOST;
+    dt_ps_door_dismiss(socket->door, peer->descriptor);
     return dt_ps_send_to_peer(socket, peer, &dt_ps_no_head, &message);
 }
 

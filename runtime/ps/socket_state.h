@@ -5,6 +5,7 @@
 
 #include "runtime/ps/address.h"
 #include "runtime/ps/connection.h"
+#include "runtime/ps/door.h"
 #include "runtime/ps/frames.h"
 #include "runtime/ps/socket.h"
 #include "runtime/ps/zeromq.h"
@@ -30,6 +31,7 @@ typedef struct dt_ps_peer {
     dt_ps_connection connection;
     uint8_t identity[DT_PS_IDENTITY_BYTES];
     size_t identity_bytes;
+    int descriptor; /* of the connection; -1: it is not known */
     double leaving_since;
 } dt_ps_peer;
 
@@ -37,8 +39,9 @@ struct dt_ps_socket {
     dt_zeromq zeromq;
     dt_ps_socket_options options; /* with the defaults, without the texts */
     void *context;
-    void *router, *monitor; /* NULL: it does not listen */
-    void *zap;              /* NULL: it does not, or without keys */
+    void *router;     /* NULL: it does not listen */
+    dt_ps_door *door; /* of the router */
+    void *zap;        /* NULL: it does not listen, or without keys */
     char address[DT_PS_ADDRESS_BYTES];
     dt_ps_link *links; /* [options.n_servers] */
     dt_ps_peer
@@ -52,7 +55,7 @@ struct dt_ps_socket {
     double strangers, strangers_at; /* how many may be told of, and when that was so */
     int64_t n_untold;
     int wake;              /* an eventfd */
-    zmq_pollitem_t *items; /* [4 + 2 * n_servers] */
+    zmq_pollitem_t *items; /* [3 + 2 * n_servers] */
 };
 
 /* ---- how connections end ---- */

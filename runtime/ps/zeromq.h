@@ -23,6 +23,7 @@
     X(has)                                                                                                                                           \
     X(msg_close)                                                                                                                                     \
     X(msg_data)                                                                                                                                      \
+    X(msg_get)                                                                                                                                       \
     X(msg_gets)                                                                                                                                      \
     X(msg_init)                                                                                                                                      \
     X(msg_init_data)                                                                                                                                 \

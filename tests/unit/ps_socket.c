@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -482,6 +483,62 @@ static void bytes_that_are_no_zeromq_do_no_harm(void **state) {
     dt_ps_socket_close(server, 0);
 }
 
+/* Whether the other end has ended it. */
+static bool is_ended(int raw) {
+    char bytes[100];
+    ssize_t n = recv(raw, bytes, sizeof bytes, MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+static void strangers_are_no_more_than_the_bound(void **state) {
+    (void)state;
+    enum {
+        MOST = 4,
+        N = 30
+    };
+    int raw[N], n_ended = 0;
+    dt_ps_socket *server = listen_as(introduction(DT_PS_SERVER, "one"), (dt_ps_socket_options){.most_strangers = MOST}), *worker = connect_to(server);
+    join(server, worker); /* is none of them, and is not ended */
+    for (int i = 0; i < N; i++) raw[i] = connect_raw(server);
+    expect_event(server, worker, DT_PS_REFUSED, "there were more than 4 connections that had not said who they are");
+    for (double end = dt_seconds_now() + PATIENCE_SECONDS; n_ended < N - MOST && dt_seconds_now() < end; usleep(10000)) {
+        n_ended = 0;
+        for (int i = 0; i < N; i++) n_ended += is_ended(raw[i]);
+    }
+    assert_int_equal(n_ended, N - MOST);
+    dt_ps_message message = ping();
+    for (int i = 0; i < N; i++) close(raw[i]);
+    expect_ok(dt_ps_send(worker, 0, &message));
+    dt_ps_event event;
+    for (double end = dt_seconds_now() + 0.3; dt_seconds_now() < end;) {
+        expect_ok(dt_ps_receive(worker, 0.01, &event));
+        assert_int_equal(event.kind, DT_PS_NOTHING);
+        expect_ok(dt_ps_receive(server, 0.01, &event));
+        assert_true(event.kind == DT_PS_NOTHING || event.kind == DT_PS_REFUSED);
+    }
+    dt_ps_socket_close(worker, 0);
+    dt_ps_socket_close(server, 0);
+}
+
+static void too_few_descriptors_are_an_error(void **state) {
+    (void)state;
+    struct rlimit before, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (rlim_t n = 4; n < 48; n++) {
+        dt_ps_socket_options options = {.listen = "127.0.0.1:*"};
+        dt_ps_socket *socket;
+        few = (struct rlimit){n, before.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &few);
+        dt_status *status = dt_ps_socket_open(&options, &socket);
+        setrlimit(RLIMIT_NOFILE, &before);
+        if (n < 16)
+            expect_error(status, DT_RESOURCE_EXHAUSTED, "raise the limit (ulimit -n)");
+        else
+            dt_status_free(status);
+        dt_ps_socket_close(socket, 0);
+    }
+}
+
 static void who_has_found_no_server_ends_at_once(void **state) {
     (void)state;
     dt_ps_socket *worker = connect_as(introduction(DT_PS_WORKER, "two"), "127.0.0.1:1");
@@ -559,6 +616,8 @@ int main(void) {
         cmocka_unit_test(a_message_is_taken_once),
         cmocka_unit_test(what_a_stranger_says_without_a_hello_is_refused),
         cmocka_unit_test(bytes_that_are_no_zeromq_do_no_harm),
+        cmocka_unit_test(strangers_are_no_more_than_the_bound),
+        cmocka_unit_test(too_few_descriptors_are_an_error),
         cmocka_unit_test(who_has_found_no_server_ends_at_once),
         cmocka_unit_test(strangers_cannot_fill_a_log),
         cmocka_unit_test(addresses_are_checked),
