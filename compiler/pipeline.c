@@ -23,6 +23,7 @@ static const dt_pass passes[] = {
     {"hoist", dt_pass_hoist, false, DT_SWITCH_HOIST},          /* products leave loops */
     {"rematerialize", dt_pass_rematerialize, false, DT_SWITCH_REMATERIALIZE}, /* gradients of loops compute again what is quickly computed */
     {"shrink", dt_pass_shrink, false, DT_SWITCH_SHRINK},                      /* what gradients read in part */
+    {"widen", dt_pass_widen, false, DT_SWITCH_NONE},                          /* f16 and bf16 are added up in f32 */
     {"partition", dt_pass_partition, false, DT_SWITCH_NONE},                  /* from here on, one replica */
     {"rows", dt_pass_rows, false, DT_SWITCH_ROWS},                            /* forms of steps for those who have rows of a table alone */
     {"unroll", dt_pass_unroll, false, DT_SWITCH_NONE},                        /* loops that cannot stay become copies of their bodies */

@@ -338,8 +338,9 @@ static void put(const run *run, int replica, const dt_value *value) {
     for (size_t b = 0; b < n_blocks; b++) memcpy(all->data + (b * size + element) * width, part->data + b * width, width * sizeof *part->data);
 }
 
-/* At the end of an iteration: what leaves the body in each. */
-static dt_status *leave(run *run, int replica, const dt_value *value, bool first) {
+/* At the end of an iteration: what leaves the body in each. Sums of f16 and bf16 are rounded once. */
+static dt_status *leave(run *run, int replica, const dt_value *value, bool first, bool last) {
+    dt_dtype dtype = dt_dtype_of_sums(value->dtype);
     bool stacks = dt_value_is(value, "stack");
     if (dt_value_is(value, "final")) return NULL; /* when carries advance */
     DT_TRY(lay_out(run, replica, value->operands[0]));
@@ -348,7 +349,8 @@ static dt_status *leave(run *run, int replica, const dt_value *value, bool first
     if (stacks)
         put(run, replica, value);
     else
-        for (size_t i = 0; i < sum->n; i++) sum->data[i] = first ? x->data[i] : combine("sum", value->dtype, sum->data[i], x->data[i]);
+        for (size_t i = 0; i < sum->n; i++) sum->data[i] = first ? x->data[i] : combine("sum", dtype, sum->data[i], x->data[i]);
+    if (!stacks && last) dt_scalars_round(sum->data, sum->n, value->dtype);
     return NULL;
 }
 
@@ -368,7 +370,7 @@ static void arrive(run *run, int replica, const dt_value *carry, const iteration
 static dt_status *end_iteration(run *run, int replica, const dt_value *loop) {
     iteration *here = &run->iterations[loop->id];
     bool last = here->number + 1 == dt_loop_trips(loop);
-    for (size_t i = 0; i < here->leaving.n; i++) DT_TRY(leave(run, replica, here->leaving.items[i], here->number == 0));
+    for (size_t i = 0; i < here->leaving.n; i++) DT_TRY(leave(run, replica, here->leaving.items[i], here->number == 0, last));
     slot *next = DT_NEW_ARRAY(run->arena, slot, here->advances.n);
     for (size_t i = 0; i < here->advances.n; i++) {
         const slot *from = slot_of(run, replica, here->advances.items[i]->operands[1]);

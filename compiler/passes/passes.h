@@ -11,6 +11,7 @@ dt_status *dt_pass_autodiff(dt_compilation *compilation);
 dt_status *dt_pass_simplify(dt_compilation *compilation);
 dt_status *dt_pass_hoist(dt_compilation *compilation);
 dt_status *dt_pass_rematerialize(dt_compilation *compilation);
+dt_status *dt_pass_widen(dt_compilation *compilation);
 dt_status *dt_pass_partition(dt_compilation *compilation);
 dt_status *dt_pass_rows(dt_compilation *compilation);
 dt_status *dt_pass_unroll(dt_compilation *compilation);
