@@ -100,7 +100,7 @@ typedef struct dt_step {
     int64_t every;         /* training runs it over that after each so many epochs; 0: not said */
     int n_aggregates;
     dt_aggregate_kind *aggregates; /* [n_aggregates]: how totals grow from step to step */
-    bool trains;                   /* it writes parameters */
+    bool trains;                   /* it may write variables; no other step does */
     dt_location location;
 } dt_step;
 

@@ -125,6 +125,16 @@ static dt_status *verify_row_form(const dt_module *module, const dt_row_form *fo
     return is_sound ? NULL : dt_error(DT_INTERNAL, "the row form of %s for %s does not fit its functions", form->of->name, form->table);
 }
 
+/* What a step writes outlives it, and whoever runs it goes by what it says of itself. */
+static dt_status *verify_step(const dt_step *step) {
+    if (step->function == NULL || (size_t)step->n_aggregates > step->function->results.n)
+        return dt_error(DT_INTERNAL, "step %s: its function returns fewer values than it has aggregates", step->name);
+    for (const dt_value *value = step->function->first; value != NULL && !step->trains; value = value->next)
+        if (dt_value_writes(value))
+            return dt_error(DT_INTERNAL, "step %s writes %s, and is not said to train", step->name, dt_value_string(value, "variable"));
+    return NULL;
+}
+
 static dt_status *verify_module(dt_arena *scratch, dt_module *module) {
     for (size_t i = 0; i < module->functions.n; i++) {
         if (dt_module_find_function(module, module->functions.items[i]->name) != module->functions.items[i])
@@ -140,9 +150,7 @@ static dt_status *verify_module(dt_arena *scratch, dt_module *module) {
             return dt_error(DT_INTERNAL, "%s is no row variable, or %s not its initial values", variable->path, variable->init->name);
     }
     for (size_t i = 0; i < module->row_forms.n; i++) DT_TRY(verify_row_form(module, &module->row_forms.items[i]));
-    for (size_t i = 0; i < module->steps.n; i++)
-        if (module->steps.items[i].function == NULL || (size_t)module->steps.items[i].n_aggregates > module->steps.items[i].function->results.n)
-            return dt_error(DT_INTERNAL, "step %s: its function returns fewer values than it has aggregates", module->steps.items[i].name);
+    for (size_t i = 0; i < module->steps.n; i++) DT_TRY(verify_step(&module->steps.items[i]));
     return NULL;
 }
 

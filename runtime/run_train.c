@@ -363,7 +363,11 @@ static dt_status *find_evaluations(training *run) {
     for (int s = 0; s < run->artifact->n_steps; s++) {
         const dt_artifact_step *step = &run->artifact->steps[s];
         bool is_run = step->every > 0 || strcmp(step->name, "evaluate") == 0;
-        if (is_run && s != run->step && step->pipeline >= 0) run->evaluations[run->n_evaluations++].step = s;
+        if (!is_run || s == run->step || step->pipeline < 0) continue;
+        if (step->trains)
+            return dt_error(DT_INVALID_ARGUMENT,
+                            "step %s trains, and what is run after epochs evaluates: without minimize and apply, compile it again", step->name);
+        run->evaluations[run->n_evaluations++].step = s;
     }
     return NULL;
 }

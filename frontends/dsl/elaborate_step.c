@@ -8,6 +8,7 @@
 /* ---- steps ---- */
 
 void dt_finish_writes(dt_elaborator *e) {
+    if (e->step != NULL && !e->step->trains) return; /* a state that `training: true` changed is another to the rest of the step alone */
     for (size_t i = 0; i < e->variables.n; i++) {
         if (!e->variables.items[i].written) continue;
         dt_named_attribute setting = {"variable", {.s = e->module->variables.items[i].path}};
@@ -102,13 +103,18 @@ static void check_from(dt_elaborator *e, const dt_declaration *d) {
     dt_diagnostic_suggest(error, d->from, names.items, names.n);
 }
 
+/* What training runs after epochs may not train: it would learn from what it is measured by. */
 static void check_every(dt_elaborator *e, const dt_declaration *d, bool trains) {
-    if (!d->is_repeated) return;
-    if (d->every < 1 || d->every > INT32_MAX)
+    bool is_evaluate = strcmp(d->name, "evaluate") == 0;
+    if (d->is_repeated && (d->every < 1 || d->every > INT32_MAX))
         dt_diagnostic_help(dt_elaborator_error(e, d->every_span, "a step is run after 1 epoch or more"), "write every epoch, or every 5 epochs");
-    if (trains)
-        dt_diagnostic_help(dt_elaborator_error(e, d->every_span, "step %s trains, and what is run after epochs evaluates", d->name),
-                           "leave every out, and run it with dtrun train --step %s", d->name);
+    if (!trains || (!d->is_repeated && !is_evaluate)) return;
+    dt_diagnostic *error =
+        dt_elaborator_error(e, is_evaluate ? d->span : d->every_span, "step %s trains, and what is run after epochs evaluates", d->name);
+    if (is_evaluate)
+        dt_diagnostic_help(error, "leave minimize and apply out, or give the step another name, and run it with dtrun train --step NAME");
+    else
+        dt_diagnostic_help(error, "leave every out, and run it with dtrun train --step %s", d->name);
 }
 
 static void check_frozen(dt_elaborator *e) {

@@ -6,12 +6,16 @@
 
 /* ---- which steps train ---- */
 
+/* Whether a text names minimize or apply, or a fn that does. It is asked before the text runs, for `training` must be known then: so what an `if`
+ * leaves out counts too. */
 typedef struct search {
     dt_elaborator *e;
+    const dt_file *file; /* whose text is at hand */
     DT_LIST(const dt_callable *) seen;
 } search;
 
 static bool block_trains(search *s, const dt_block *block);
+static bool expression_trains(search *s, const dt_expression *x);
 
 static bool callable_trains(search *s, const dt_callable *callable) {
     for (size_t i = 0; i < s->seen.n; i++)
@@ -20,16 +24,41 @@ static bool callable_trains(search *s, const dt_callable *callable) {
     return block_trains(s, &callable->body);
 }
 
+/* What `name` is at the top of a file; NULL: nothing. */
+static const dt_declaration *declared(const dt_file *file, const char *name) {
+    int i = dt_names_find(&file->by_name, name);
+    return i >= 0 ? file->syntax->declarations.items[i] : NULL;
+}
+
+static bool declaration_trains(search *s, const dt_file *file, const dt_declaration *d) {
+    const dt_file *here = s->file;
+    s->file = file;
+    bool trains = d->kind == DT_DECLARATION_FN ? callable_trains(s, d->callable) : d->kind == DT_DECLARATION_CONST && expression_trains(s, d->value);
+    s->file = here;
+    return trains;
+}
+
+static bool name_trains(search *s, const char *name) {
+    const dt_declaration *d = declared(s->file, name);
+    if (d != NULL) return declaration_trains(s, s->file, d);
+    for (size_t i = 0; i < s->file->uses.n; i++)
+        if ((d = declared(s->file->uses.items[i], name)) != NULL) return declaration_trains(s, s->file->uses.items[i], d);
+    return strcmp(name, "minimize") == 0 || strcmp(name, "apply") == 0;
+}
+
+/* module.name */
+static bool field_trains(search *s, const dt_expression *x) {
+    for (size_t i = 0; i < s->file->uses.n && x->a->kind == DT_EXPRESSION_NAME; i++) {
+        const dt_declaration *d = strcmp(s->file->uses.items[i]->name, x->a->text) == 0 ? declared(s->file->uses.items[i], x->text) : NULL;
+        if (d != NULL) return declaration_trains(s, s->file->uses.items[i], d);
+    }
+    return false;
+}
+
 static bool expression_trains(search *s, const dt_expression *x) {
     if (x == NULL) return false;
-    if (x->kind == DT_EXPRESSION_CALL && x->a->kind == DT_EXPRESSION_NAME) {
-        if (strcmp(x->a->text, "minimize") == 0 || strcmp(x->a->text, "apply") == 0) return true;
-        const dt_syntax *syntax = s->e->program->syntax;
-        for (size_t i = 0; i < syntax->declarations.n; i++) {
-            const dt_declaration *d = syntax->declarations.items[i];
-            if (d->kind == DT_DECLARATION_FN && strcmp(d->name, x->a->text) == 0 && callable_trains(s, d->callable)) return true;
-        }
-    }
+    if (x->kind == DT_EXPRESSION_NAME) return name_trains(s, x->text);
+    if (x->kind == DT_EXPRESSION_FIELD && field_trains(s, x)) return true;
     bool found = expression_trains(s, x->a) || expression_trains(s, x->b) || expression_trains(s, x->c);
     for (size_t i = 0; i < x->items.n && !found; i++) found = expression_trains(s, x->items.items[i]);
     for (size_t i = 0; i < x->arguments.n && !found; i++) found = expression_trains(s, x->arguments.items[i].value);
@@ -47,7 +76,7 @@ static bool block_trains(search *s, const dt_block *block) {
 }
 
 bool dt_declaration_trains(dt_elaborator *e, const dt_declaration *step) {
-    search s = {.e = e};
+    search s = {.e = e, .file = e->program};
     return callable_trains(&s, step->callable);
 }
 
@@ -346,6 +375,12 @@ dt_object dt_apply(dt_elaborator *e, dt_object object, dt_object tree, dt_object
     if (object.kind != DT_OBJECT_OPTIMIZER) {
         dt_diagnostic *error = dt_elaborator_error(e, e->at, "an optimizer is needed, this is %s", dt_object_describe(e->arena, object));
         dt_diagnostic_help(error, "write adam(learning_rate: 1e-3)");
+        return dt_poison();
+    }
+    if (!e->step->trains) {
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "parameters are updated in a step that does not train");
+        dt_diagnostic_note(error, "a step trains when its text, or a fn that it calls, names minimize or apply");
+        dt_diagnostic_help(error, "call minimize or apply in the step");
         return dt_poison();
     }
     if (tree.kind != DT_OBJECT_TREE) return dt_elaborator_fail(e, "apply takes a tree of gradients, this is %s", dt_object_describe(e->arena, tree));

@@ -217,6 +217,8 @@ class Session(_dt.Session):
         unused = ["data" if name == "source" else name for name, value in options.items() if name != "step" and value not in (None, 0)]
         if unused:
             raise TypeError(f"train(batches) takes no {' and no '.join(unused)}: {'it is' if len(unused) == 1 else 'they are'} for the program's own data")
+        if validation is not None:
+            self._refuse_training("evaluate")
         return Training(self._given_epochs(batches, epochs, step, validation, max_steps, progress))
 
     def _own_epochs(self, epochs: int, max_steps: int, progress: bool | None, options: dict[str, Any]) -> Iterator[Report]:
@@ -277,6 +279,11 @@ class Session(_dt.Session):
             raise ValueError(f"{step}: there are no batches: give what can be iterated over again for each epoch, not an iterator that is used up")
         return self._totals(step), examples
 
+    def _refuse_training(self, step: str) -> None:
+        """What evaluates or predicts changes nothing."""
+        if step in self.program.steps and self.program.steps[step].trains:
+            raise _dt.InvalidArgument(f"step {step} trains: run it with train(step={step!r})")
+
     def _has_others(self) -> bool:
         return self.processes is not None and self.processes.count > 1
 
@@ -309,6 +316,7 @@ class Session(_dt.Session):
         name, of any number of rows, the same in all processes. A mapping of them is the same, for inputs that are named like a parameter of this:
         `evaluate({"step": array})`.
         """
+        self._refuse_training(step)
         if batches is not None and inputs:
             raise TypeError("evaluate() takes batches, or arrays by name, not both")
         arrays = batches if isinstance(batches, Mapping) else inputs
@@ -331,6 +339,7 @@ class Session(_dt.Session):
         """
         if self._has_others():
             raise _dt.FailedPrecondition("predict() gives the results of all rows, and each process has those of its own: run step() on them")
+        self._refuse_training(step)
         if arrays and inputs:
             raise TypeError("predict() takes arrays in order, or by name, not both")
         is_mapping = len(arrays) == 1 and isinstance(arrays[0], Mapping)

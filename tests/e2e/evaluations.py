@@ -1,4 +1,4 @@
-"""Several evaluations: steps that say `every epoch` or `every 2 epochs` follow these, beside `evaluate`; their reports can be watched, and a resumed run is no other."""
+"""Evaluations change nothing, whatever they call. Several of them: steps that say `every epoch` or `every 2 epochs` follow these, beside `evaluate`; their reports can be watched, and a resumed run is no other."""
 import os
 import sys
 
@@ -72,4 +72,47 @@ check(refused.code != 0 and "check.loss, check.columns[0 to 2], rare.n, rare.los
 
 alone = Run("evaluate", program, "--data", data, "--step", "check", "--checkpoint-dir", FOLDER / "whole")
 check(alone.one("epoch")["loss"] == losses[5, "check"], alone.events)
+
+# Statistics and noise of training in an evaluation: they are its own, and what is trained has the bits of a training without it.
+NORMED = """
+use nn, optimizers
+data train_set = npy("x.npy") | batch(8)
+data test_set  = npy("y.npy") | batch(8)
+model Line(x: f32[B, 3]) -> f32[B, 3] { return batch_norm(dropout(dense(x, units: 3), rate: 0.5)) }
+step train(x: f32[B, 3]) from train_set { minimize(Line(x) ** 2, adam()) }
+"""
+TRAINING = """
+step evaluate(x: f32[B, 3]) from test_set { report loss: mean(Line(x, training: true) ** 2) }
+step check(x: f32[B, 3]) from test_set every epoch {
+    first  = mean(Line(x, training: true))
+    second = mean(Line(x))
+    report first: mean(first), second: mean(second)
+}
+step predict(x: f32[B, 3]) { return y: Line(x, training: true) }
+"""
+
+
+def weights_of(text, name, *flags):
+    trained = compile_program(text, name)
+    Run("train", trained, *RUN, *flags, "--checkpoint-dir", FOLDER / name)
+    return bits(FOLDER / name), trained
+
+
+plain, _ = weights_of(NORMED, "plain")
+noisy, trained = weights_of(NORMED + TRAINING, "noisy")
+check(noisy == plain, "an evaluation with training: true has changed what is trained")
+info = subprocess.run(["dtrun", "info", trained], capture_output=True, text=True, check=True).stdout
+check(info.count(", trains") == 1, info)
+
+# A graph changed by hand, in which the step that follows epochs trains: said before the first of them, and a step that writes in secret is none.
+late = NORMED + "step late(x: f32[B, 3]) from test_set { minimize(Line(x) ** 2, sgd()) }"
+(FOLDER / "late.dt").write_text(late)
+graph = subprocess.run(["dtc", "compile", "--emit=ir", FOLDER / "late.dt"], capture_output=True, text=True, check=True).stdout
+(FOLDER / "changed.ir").write_text(graph.replace("step late = late", "step evaluate = late"))
+subprocess.run(["dtc", "compile", FOLDER / "changed.ir", "-o", FOLDER / "changed.dtx"], check=True)
+refused = Run("train", FOLDER / "changed.dtx", *RUN, expect=None)
+check(refused.code != 0 and "step evaluate trains, and what is run after epochs evaluates" in refused.error and not refused.all("epoch"), refused.error)
+(FOLDER / "secret.ir").write_text(graph.replace("test_set trains", "test_set"))
+refused = subprocess.run(["dtc", "compile", FOLDER / "secret.ir", "-o", FOLDER / "secret.dtx"], capture_output=True, text=True)
+check(refused.returncode != 0 and "step late writes Line/dense" in refused.stderr and "not said to train" in refused.stderr, refused.stderr)
 finish()

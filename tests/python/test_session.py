@@ -24,6 +24,16 @@ def test_training_reports_each_epoch(session):
     assert session.evaluate() == {"loss": reports[2]["evaluate.loss"], "accuracy": reports[2]["evaluate.accuracy"]}
 
 
+def test_what_evaluates_or_predicts_does_not_train(session):
+    x, label = (array[:8] for array in examples())
+    before = {path: session[path] for path in session}
+    for run in (lambda: session.evaluate([(x, label)], step="train"), lambda: session.evaluate(step="train"),
+                lambda: session.evaluate({"x": x, "label": label}, step="train"), lambda: session.predict(x, label, step="train")):
+        with pytest.raises(dt.InvalidArgument, match="step train trains"):
+            run()
+    assert session.n_steps == 0 and all(np.array_equal(session[path], before[path]) for path in before)
+
+
 def test_epochs_one_by_one_have_the_bits_of_one_training(program, data):
     once, twice = (program.session(devices="cpu:1x1", data=data, replicas=2) for _ in range(2))
     once.train(epochs=2).run()
