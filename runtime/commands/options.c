@@ -184,6 +184,7 @@ enum key {
     KEY_LOG_DIR,
     KEY_LOG_HISTOGRAMS,
     KEY_BAD_INDEX,
+    KEY_NO_DATA_CHECK,
     KEY_INPUT,
     KEY_PROMPT,
     KEY_LENGTH,
@@ -262,6 +263,9 @@ static const struct {
      {"seed", KEY_SEED, "N", 0, "Of the initial weights, the order of examples and all random numbers (default: 0, resumed: the checkpoint's)", 1}},
     {DATA, {"seed", KEY_SEED, "N", 0, "Of the order of examples and of random numbers (default: 0)", 1}},
     {READS, {"bad-index", KEY_BAD_INDEX, "error|ignore", 0, "What an index out of range is (default: error). Ignored ones are counted", 1}},
+    {TRAINS | EVALUATE,
+     {"no-data-check", KEY_NO_DATA_CHECK, NULL, 0,
+      "Where there are several processes, do not compare the examples that they read (default: each with what process 0 has there)", 1}},
     {PREDICT, {"input", KEY_INPUT, "FILE", 0, "A .npy or IDX file, gzipped or not; one for each input of the step, in order", 1}},
     {PREDICT | DATA, {"output", 'o', "FOLDER", 0, "Where the results go, one .npy each", 1}},
     {PREDICT,
@@ -443,6 +447,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
         run->seed = number(text, INT64_MIN, name, state);
         run->has_seed = true;
         return 0;
+    case KEY_NO_DATA_CHECK: run->no_data_check = true; return 0;
     case KEY_BAD_INDEX: run->ignore_bad_index = choice(text, "ignore", "error", name, state); return 0;
     case 'o': run->output = text; return 0;
     case KEY_PROMPT: run->prompt = text; return 0;
