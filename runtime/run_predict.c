@@ -4,8 +4,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/data/npy.h"
-#include "runtime/png_file.h"
 #include "runtime/data_check.h"
+#include "runtime/png_file.h"
 #include "runtime/run.h"
 #include "runtime/threads/clock.h"
 

@@ -210,10 +210,11 @@ static dt_status *check_checkpoint(training *run, const dt_checkpoint_state *sav
     if (steps.other < 0) return NULL;
     char first[32], others[32], other[160];
     dt_session_print_process(run->session, steps.other, other, sizeof other);
-    return dt_fault_of(run->session, steps.other,
-                       "%s: not all processes find the same newest checkpoint there: process 0 finds %s, %s %s; --checkpoint-dir names a folder that all "
-                       "machines share",
-                       run->options->checkpoint_dir, print_step(steps.of_first, first, sizeof first), other, print_step(steps.of_other, others, sizeof others));
+    return dt_fault_of(
+        run->session, steps.other,
+        "%s: not all processes find the same newest checkpoint there: process 0 finds %s, %s %s; --checkpoint-dir names a folder that all "
+        "machines share",
+        run->options->checkpoint_dir, print_step(steps.of_first, first, sizeof first), other, print_step(steps.of_other, others, sizeof others));
 }
 
 /* ---- a session of the caller's ---- */
@@ -394,11 +395,25 @@ static dt_status *find_metrics(training *run) {
     return status;
 }
 
+/* Of what a worker has read for a lease of some step. */
+static dt_status *compare_examples(void *context, const dt_ps_examples *said, const uint64_t *words, size_t n, dt_text *what) {
+    const training *run = context;
+    dt_pipeline *data = (int)said->step == run->step ? run->data : NULL;
+    for (int i = 0; i < run->n_evaluations; i++)
+        if ((int)said->step == run->evaluations[i].step) data = run->evaluations[i].data;
+    if (data == NULL) return dt_error(DT_DATA_LOSS, "examples of a step that is not leased");
+    return dt_data_check_lease(
+        data,
+        &(dt_lease_examples){.n_examples = (int64_t)said->n_examples, .layout = said->layout, .all = said->all != 0, .words = words, .n_words = n},
+        what);
+}
+
 /* Batches come as leases, each of one replica. */
 static dt_status *open_serving(training *run) {
     const dt_run_options *options = run->options;
     dt_serving_options serving = {
         .team = options->team, .session = run->session, .processes = options->processes, .stop = options->stop, .step = run->step};
+    if (!options->no_data_check) serving.check = (dt_ps_examples_check){compare_examples, run};
     return dt_serving_create(&serving, run->about.said_replicas, &run->serving);
 }
 

@@ -62,9 +62,8 @@ static dt_status *fill(dt_runner *runner, const dt_kernels *kernels) {
     runner->numbers = dt_allocate_zeroed(n, sizeof *runner->numbers);
     runner->arrays = dt_allocate_zeroed(n, sizeof *runner->arrays);
     runner->records = dt_allocate_zeroed((size_t)dt_session_n_processes(runner->session), sizeof *runner->records);
-    bool complete =
-        runner->aggregates != NULL && runner->values != NULL && runner->names != NULL && runner->numbers != NULL && runner->arrays != NULL &&
-        runner->records != NULL;
+    bool complete = runner->aggregates != NULL && runner->values != NULL && runner->names != NULL && runner->numbers != NULL &&
+                    runner->arrays != NULL && runner->records != NULL;
     if (!complete) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     sort_reports(runner, dt_kernels_artifact(kernels));
     return NULL;
@@ -157,8 +156,8 @@ static dt_status *check_indices(dt_runner *runner, int64_t before) {
     dt_text place = {0}, holder = {0};
     dt_status *failed = find_place(runner, before, &holder, &place);
     dt_status *longer = dt_error(dt_status_code(status), "%s; that is example %lld of epoch %lld, both from 0%s%s%s. --bad-index=ignore goes on",
-                                 dt_status_message(status), (long long)(before + bad->row), (long long)runner->epoch,
-                                 holder.n > 0 ? holder.data : "", place.n > 0 ? ": " : "", place.n > 0 ? place.data : "");
+                                 dt_status_message(status), (long long)(before + bad->row), (long long)runner->epoch, holder.n > 0 ? holder.data : "",
+                                 place.n > 0 ? ": " : "", place.n > 0 ? place.data : "");
     dt_status_free(failed); /* what it would have said is only lacking */
     dt_text_free(&place);
     dt_text_free(&holder);

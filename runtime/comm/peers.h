@@ -21,8 +21,8 @@ void dt_peers_destroy(dt_peers *peers); /* NULL is allowed */
 /* From now on messages name hosts and process ids. names [n_processes] outlive it. */
 void dt_peers_introduce(dt_peers *peers, const dt_process_name *names);
 
-/* Answers who asks, and hears answers. *failed: another process has failed, for this reason, for which process *blamed is to blame; -1: nobody is said
- * to be. */
+/* Answers who asks, and hears answers. *failed: another process has failed, for this reason, for which process *blamed is to blame; -1: nobody is
+ * said to be. */
 dt_status *dt_peers_listen(dt_peers *peers, char *reason, size_t reason_bytes, int *blamed, bool *failed);
 /* Whether process 0 has said that it has told the person why the run failed; and for process 0 to say so. */
 bool dt_peers_person_knows(const dt_peers *peers);

@@ -40,8 +40,8 @@ struct dt_examples {
 };
 
 enum {
-    MARKS_A_LOOK = 16,            /* rows of which the time that one's marks take is measured */
-    MOST_MARK_BYTES = 64 << 20    /* that are remembered */
+    MARKS_A_LOOK = 16,         /* rows of which the time that one's marks take is measured */
+    MOST_MARK_BYTES = 64 << 20 /* that are remembered */
 };
 
 /* A count or a truth of a text, as an input of a function; an example's number. */
@@ -376,8 +376,7 @@ static dt_status *find_row(dt_example_maker *maker, int64_t row, int64_t *n_read
             DT_TRY(dt_source_read(source, i, row, 1, maker->rows[i]));
             *n_read += column->tensor.row_bytes;
         }
-        maker->components[i] =
-            column->bytes != NULL ? dt_column_row(column, row) : (dt_component){maker->rows[i], (size_t)column->tensor.row_bytes};
+        maker->components[i] = column->bytes != NULL ? dt_column_row(column, row) : (dt_component){maker->rows[i], (size_t)column->tensor.row_bytes};
     }
     return NULL;
 }

@@ -38,7 +38,8 @@ dt_status *dt_example_make(dt_example_maker *maker, int64_t epoch, const int64_t
 const uint64_t *dt_example_marks(const dt_example_maker *maker);
 /* From now on marks of rows of the source are remembered, where there are not too many: nothing is read twice for its marks. */
 dt_status *dt_examples_remember_marks(dt_examples *examples);
-/* The marks of row `row` of the source, which is read where they are not remembered. *n_read is raised by the bytes that were read from files for it. */
+/* The marks of row `row` of the source, which is read where they are not remembered. *n_read is raised by the bytes that were read from files for it.
+ */
 dt_status *dt_example_mark_row(dt_example_maker *maker, int64_t row, uint64_t *marks, int64_t *n_read);
 double dt_examples_mark_seconds(const dt_examples *examples); /* that examples' makers have spent on marks, as some of them say of all */
 

@@ -68,7 +68,9 @@ void dt_marks_fold(const uint64_t *marks, int64_t n_rows, int n_columns, int64_t
 }
 
 /* What lies in a bucket of so many: the first number whose `number * n_buckets / n` is that. */
-static int64_t first_of(int64_t bucket, int64_t n_of_buckets, int64_t n) { return n_of_buckets > 0 ? (bucket * n + n_of_buckets - 1) / n_of_buckets : 0; }
+static int64_t first_of(int64_t bucket, int64_t n_of_buckets, int64_t n) {
+    return n_of_buckets > 0 ? (bucket * n + n_of_buckets - 1) / n_of_buckets : 0;
+}
 
 static dt_marks_place place_of(int64_t group, int64_t bucket, int64_t n_rows, int n_columns) {
     int64_t single = n_single(n_rows, n_columns), shared = n_buckets(n_rows, n_columns) - single;

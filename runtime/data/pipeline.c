@@ -25,11 +25,11 @@ enum {
 
 typedef struct slot {
     void *memory;
-    void **inputs;  /* [n_columns], in memory */
-    int64_t *items; /* [rows that are known][words] */
+    void **inputs;   /* [n_columns], in memory */
+    int64_t *items;  /* [rows that are known][words] */
     uint64_t *marks; /* [rows that are known][columns of the source], 0: not known; NULL: none are kept */
-    int64_t rows;   /* valid ones of the whole batch */
-    int64_t first;  /* its position */
+    int64_t rows;    /* valid ones of the whole batch */
+    int64_t first;   /* its position */
     bool ready;
     dt_status *status; /* of making it */
 } slot;
@@ -52,11 +52,11 @@ struct dt_pipeline {
     dt_order *order;
     dt_example_maker *filters; /* for the order's predicate; NULL without filters */
     int64_t global_batch, n_examples, epoch, position;
-    int64_t started; /* where batches of this epoch begin */
-    dt_row_range part; /* of the global batch */
-    dt_row_range known; /* whose items are: all, where others' parts are compared */
-    dt_row_range *parts; /* [options.n_parts] */
-    dt_example_maker *checker; /* of dt_pipeline_compare_rows; NULL: it was not called yet */
+    int64_t started;                  /* where batches of this epoch begin */
+    dt_row_range part;                /* of the global batch */
+    dt_row_range known;               /* whose items are: all, where others' parts are compared */
+    dt_row_range *parts;              /* [options.n_parts] */
+    dt_example_maker *checker;        /* of dt_pipeline_compare_rows; NULL: it was not called yet */
     _Atomic int64_t mark_nanoseconds; /* for others' parts */
     bool failed;
     const dt_column *columns; /* [n_columns], of a finished example */
@@ -650,7 +650,9 @@ void dt_pipeline_fold_marks(const dt_pipeline *pipeline, dt_folded_marks *folded
 
 /* Of rows [n] of the source, of which one differs, in one of some columns. */
 static void print_rows(const dt_pipeline *pipeline, const int64_t *rows, int64_t n, const dt_marks_place *place, dt_text *text) {
-    enum { MOST_NAMED = 3 };
+    enum {
+        MOST_NAMED = 3
+    };
     const dt_source *source = pipeline->source;
     bool by_number = source->name_row == NULL && place->n_columns == 1;
     int64_t n_named = n < MOST_NAMED ? n : MOST_NAMED;
@@ -668,7 +670,8 @@ static void print_rows(const dt_pipeline *pipeline, const int64_t *rows, int64_t
 }
 
 /* Rows of the source in the order of their buckets, from `first` on, as many as are named and one more. */
-static dt_status *find_rows_of(const dt_pipeline *pipeline, dt_row_range part, int64_t n_valid, const dt_marks_place *place, int64_t *rows, int64_t n) {
+static dt_status *find_rows_of(const dt_pipeline *pipeline, dt_row_range part, int64_t n_valid, const dt_marks_place *place, int64_t *rows,
+                               int64_t n) {
     const slot *batch = held(pipeline);
     int n_words = dt_order_item_words(pipeline->order);
     int64_t *below = dt_allocate((size_t)n_words * sizeof *below);

@@ -22,12 +22,12 @@
 typedef struct dt_pipeline dt_pipeline;
 
 typedef struct dt_pipeline_options {
-    const char *folder; /* where the files are; NULL: their names are paths */
-    int64_t replicas;   /* V */
-    int64_t rows;       /* rows for each replica; 0: those of the program's batch(n) */
-    dt_row_range part;  /* rows of each global batch that are made here; {0}: all */
-    bool marks;         /* keep marks (marks.h) of what is read */
-    int n_parts;        /* of the process that compares with them those of others: */
+    const char *folder;        /* where the files are; NULL: their names are paths */
+    int64_t replicas;          /* V */
+    int64_t rows;              /* rows for each replica; 0: those of the program's batch(n) */
+    dt_row_range part;         /* rows of each global batch that are made here; {0}: all */
+    bool marks;                /* keep marks (marks.h) of what is read */
+    int n_parts;               /* of the process that compares with them those of others: */
     const dt_row_range *parts; /* [n_parts] the rows that each process makes; copied */
     int64_t seed;
     int threads;            /* that make batches; 0: one, or with map, filter and images as many as there are cores, up to four */
@@ -101,11 +101,11 @@ void dt_pipeline_fold_marks(const dt_pipeline *pipeline, dt_folded_marks *folded
 /* With options.parts: whether process `process` has made its part of the batch that this one has from what is here too. *differs: what of it is not,
  * for people: "row 17 (from 0) of labels.gz". */
 void dt_pipeline_compare_part(const dt_pipeline *pipeline, int process, const dt_folded_marks *folded, bool *differs, dt_text *what);
-/* Rows of the source, each with the marks of its columns: [*n_words]; to be released. Those of the batch that dt_pipeline_next gave last, or with which
- * it failed, as far as they were read. */
+/* Rows of the source, each with the marks of its columns: [*n_words]; to be released. Those of the batch that dt_pipeline_next gave last, or with
+ * which it failed, as far as they were read. */
 dt_status *dt_pipeline_marks(const dt_pipeline *pipeline, uint64_t **words, size_t *n_words);
-/* Whether they are of what is here too, where the pipeline makes no batches. all: of rows that would have to be read from files, all are compared, and
- * not only the first ones, up to DT_MARK_READ_BYTES. DT_DATA_LOSS: these are no such words. */
+/* Whether they are of what is here too, where the pipeline makes no batches. all: of rows that would have to be read from files, all are compared,
+ * and not only the first ones, up to DT_MARK_READ_BYTES. DT_DATA_LOSS: these are no such words. */
 dt_status *dt_pipeline_compare_rows(dt_pipeline *pipeline, const uint64_t *words, size_t n_words, bool all, bool *differs, dt_text *what);
 double dt_pipeline_mark_seconds(const dt_pipeline *pipeline); /* spent on marks, by all threads */
 

@@ -1,6 +1,6 @@
 /* pipeline: data of the program that a caller goes through, to look at it or to step on it. */
-#include "runtime/data_check.h"
 #include "runtime/data/pipeline.h"
+#include "runtime/data_check.h"
 
 #include "base/memory.h"
 #include "base/options.h"
