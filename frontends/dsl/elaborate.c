@@ -64,9 +64,12 @@ bool dt_elaborator_tick(dt_elaborator *e) {
     if (++e->work < DT_MOST_WORK && small) return true;
     dt_diagnostic *error = small ? dt_elaborator_error(e, e->at, "the program's compile time evaluates more than %d expressions", DT_MOST_WORK)
                                  : dt_elaborator_error(e, e->at, "the graph of %s has more than %d values", e->function->name, DT_MOST_VALUES);
-    if (e->loop != NULL)
-        dt_diagnostic_note(error, "the loop in %s has %zu iterations, each of which leaves a copy of its body", dt_elaborator_place(e, e->loop->span),
-                           e->loop->n_turns);
+    const dt_unrolled_loop *longest = e->loop;
+    for (const dt_unrolled_loop *loop = e->loop; loop != NULL; loop = loop->outer)
+        if (loop->n_turns >= longest->n_turns) longest = loop;
+    if (longest != NULL)
+        dt_diagnostic_note(error, "the loop in %s has %zu iterations, each of which leaves a copy of its body",
+                           dt_elaborator_place(e, longest->statement->span), longest->n_turns);
     dt_diagnostic_help(error, "loops and recursion are unrolled while the graph is built: make them shorter");
     e->gave_up = true;
     return false;
@@ -651,6 +654,7 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
     e.init = dt_module_add_function(e.module, "init", DT_ROLE_INIT);
     elaborate_declarations(&e);
     if (dt_diagnostics_n_errors(diagnostics) > 0) return NULL;
+    dt_warn_of_uncalled_layers(&e);
     dt_settle_trainable(&e);
     e.module->capacity = options != NULL && options->capacity > 0 ? options->capacity : e.largest_batch > 0 ? e.largest_batch : 1;
     for (size_t i = 0; i < e.module->functions.n; i++) dt_function_renumber(e.module->functions.items[i]);

@@ -389,7 +389,9 @@ static dt_object call_layer(dt_elaborator *e, const dt_callee *callee, const dt_
 static dt_object call_declared(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span,
                                const dt_expression *written) {
     bool training = e->training;
-    dt_actual *own = dt_arena_copy(e->arena, actuals, n * sizeof *own);
+    dt_actual *own = DT_NEW_ARRAY(e->arena, dt_actual, n + callee->n_bound);
+    for (size_t i = 0; i < n; i++) own[i] = actuals[i];
+    for (size_t i = 0; i < callee->n_bound; i++) own[n++] = callee->bound[i];
     takes_training(e, callee, own, &n);
     dt_object result = dt_poison();
     switch (callee->kind) {
@@ -481,7 +483,7 @@ static dt_object evaluate_argument(dt_elaborator *e, const dt_object *callee, co
     return dt_poison();
 }
 
-static dt_actuals evaluate_arguments(dt_elaborator *e, const dt_object *callee, const dt_expression *call) {
+dt_actuals dt_evaluate_arguments(dt_elaborator *e, const dt_object *callee, const dt_expression *call) {
     size_t n = call->arguments.n;
     dt_actuals actuals = {.n = n, .capacity = n, .items = DT_NEW_ARRAY(e->arena, dt_actual, n)};
     for (size_t i = 0; i < n; i++) {
@@ -499,20 +501,28 @@ static dt_actuals evaluate_aggregated(dt_elaborator *e, const dt_object *callee,
     bool had_reduced_batch = e->has_reduced_batch;
     e->function = e->step->function;
     e->reporting = e->has_reduced_batch = false;
-    dt_actuals actuals = evaluate_arguments(e, callee, call);
+    dt_actuals actuals = dt_evaluate_arguments(e, callee, call);
     bool of_totals = e->has_reduced_batch && strcmp(callee->callee->name, "last") != 0 && dt_is_of_batch(e, actuals.items[0].object);
     e->function = report;
     e->reporting = true;
     e->has_reduced_batch = had_reduced_batch;
-    return of_totals ? evaluate_arguments(e, callee, call) : actuals;
+    return of_totals ? dt_evaluate_arguments(e, callee, call) : actuals;
 }
 
-dt_object dt_evaluate_call(dt_elaborator *e, const dt_expression *call) {
+static dt_object evaluate_call(dt_elaborator *e, const dt_expression *call) {
     dt_object callee = dt_value_of(e, call->a);
     if (dt_is_poison(callee)) return callee;
     bool is_builtin = callee.kind == DT_OBJECT_FUNCTION && callee.callee->builtin != NULL;
     if (is_builtin && strcmp(callee.callee->name, "freeze") == 0) return dt_freeze(e, call); /* names parts that may not exist yet */
     bool aggregates = e->reporting && is_builtin && callee.callee->builtin->aggregates;
-    dt_actuals actuals = aggregates ? evaluate_aggregated(e, &callee, call) : evaluate_arguments(e, &callee, call);
+    dt_actuals actuals = aggregates ? evaluate_aggregated(e, &callee, call) : dt_evaluate_arguments(e, &callee, call);
     return call_object(e, callee, actuals.items, actuals.n, call->span, call);
+}
+
+dt_object dt_evaluate_call(dt_elaborator *e, const dt_expression *call) {
+    const char *binding = e->frame->binding;
+    e->frame->binding = NULL; /* what the call gives is bound, not what it is given */
+    dt_object object = evaluate_call(e, call);
+    e->frame->binding = binding;
+    return object;
 }

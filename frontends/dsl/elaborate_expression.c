@@ -102,10 +102,12 @@ static dt_object evaluate_range(dt_elaborator *e, const dt_expression *x) {
 static dt_object evaluate_list(dt_elaborator *e, const dt_expression *x) {
     dt_object *items = DT_NEW_ARRAY(e->arena, dt_object, x->items.n);
     bool any_poison = false;
+    e->frame->lists++;
     for (size_t i = 0; i < x->items.n; i++) { /* all of them, each of which may have a mistake of its own */
         items[i] = dt_settle(e, dt_value_of(e, x->items.items[i]));
         any_poison |= dt_is_poison(items[i]);
     }
+    e->frame->lists--;
     return any_poison ? dt_poison() : dt_object_items(e->arena, DT_OBJECT_LIST, items, x->items.n);
 }
 
@@ -190,8 +192,8 @@ static dt_object module_field(dt_elaborator *e, dt_object base, const char *name
 
 dt_object dt_field_of(dt_elaborator *e, dt_object base, const char *name, dt_span span) {
     e->at = span;
-    bool is_model = base.kind == DT_OBJECT_FUNCTION && base.callee->kind == DT_DECLARATION_MODEL;
-    if (base.kind == DT_OBJECT_INSTANCE || is_model) return dt_instance_field(e, base, name, span);
+    bool has_parts = base.kind == DT_OBJECT_FUNCTION && (base.callee->kind == DT_DECLARATION_MODEL || base.callee->instance != NULL);
+    if (base.kind == DT_OBJECT_INSTANCE || has_parts) return dt_instance_field(e, base, name, span);
     base = dt_settle(e, base);
     switch (base.kind) {
     case DT_OBJECT_POISON: return base;
@@ -235,6 +237,7 @@ static dt_object evaluate_kind(dt_elaborator *e, const dt_expression *x) {
     case DT_EXPRESSION_LAMBDA: return evaluate_lambda(e, x);
     case DT_EXPRESSION_PIPE: return dt_evaluate_pipe(e, x);
     case DT_EXPRESSION_AS: return dt_evaluate_as(e, x);
+    case DT_EXPRESSION_LAYER: return dt_evaluate_layer(e, x);
     case DT_EXPRESSION_BROKEN: return dt_poison();
     case DT_EXPRESSION_SLICE:
     case DT_EXPRESSION_ELLIPSIS: break;

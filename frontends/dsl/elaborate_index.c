@@ -37,18 +37,33 @@ static bool slice_bounds(dt_elaborator *e, const dt_expression *slice, int64_t e
     return true;
 }
 
+/* Of a list, which may be walked through backwards: list[::-1]. */
+static dt_object slice_items(dt_elaborator *e, const dt_items *list, const dt_expression *slice) {
+    int64_t n = (int64_t)list->n, ends[2], step;
+    if (!index_int(e, slice->c, 1, &step)) return dt_poison();
+    if (step == 0) return dt_elaborator_error(e, slice->c->span, "a slice has a step other than 0"), dt_poison();
+    if (step > n) step = n + 1;
+    if (step < -n) step = -n - 1;
+    int64_t least = step < 0 ? -1 : 0, most = step < 0 ? n - 1 : n; /* where it may start and end */
+    if (!index_int(e, slice->a, step < 0 ? most : least, &ends[0])) return dt_poison();
+    if (!index_int(e, slice->b, step < 0 ? -n - 1 : most, &ends[1])) return dt_poison();
+    for (int i = 0; i < 2; i++) {
+        if (ends[i] < 0) ends[i] += n;
+        if (ends[i] < least) ends[i] = least;
+        if (ends[i] > most) ends[i] = most;
+    }
+    dt_elaborator_charge(e, list->n);
+    dt_object *items = DT_NEW_ARRAY(e->arena, dt_object, n);
+    size_t n_taken = 0;
+    int64_t distance = step > 0 ? ends[1] - ends[0] : ends[0] - ends[1];
+    for (int64_t i = 0; i<distance; i += step> 0 ? step : -step) items[n_taken++] = list->items[step > 0 ? ends[0] + i : ends[0] - i];
+    return dt_object_items(e->arena, DT_OBJECT_LIST, items, n_taken);
+}
+
 static dt_object index_items(dt_elaborator *e, dt_object base, const dt_expression *index) {
     const dt_expression *x = index->items.items[0];
-    int64_t n = (int64_t)base.items->n, start, limit, step;
-    if (x->kind == DT_EXPRESSION_SLICE) {
-        if (!slice_bounds(e, x, n, &start, &limit, &step)) return dt_poison();
-        dt_elaborator_charge(e, (size_t)n);
-        dt_object *items = DT_NEW_ARRAY(e->arena, dt_object, n);
-        size_t n_taken = 0;
-        for (int64_t i = start; i < limit; i += step) items[n_taken++] = base.items->items[i];
-        return dt_object_items(e->arena, DT_OBJECT_LIST, items, n_taken);
-    }
-    int64_t i;
+    int64_t n = (int64_t)base.items->n, i;
+    if (x->kind == DT_EXPRESSION_SLICE) return slice_items(e, base.items, x);
     if (!index_int(e, x, 0, &i)) return dt_poison();
     if (i < -n || i >= n) {
         dt_diagnostic *error = dt_elaborator_error(e, x->span, "index %lld of a list of %lld", (long long)i, (long long)n);

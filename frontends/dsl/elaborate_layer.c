@@ -25,11 +25,35 @@ static void count_trainable(dt_elaborator *e, const dt_instance *instance) {
     for (size_t i = 0; i < instance->children.n; i++) count_trainable(e, instance->children.items[i]);
 }
 
+/* What a bound layer holds is met when it is called, which may be after what is bound after it. */
+static void sort_layers(dt_elaborator *e) {
+    size_t n = e->module->layers.n, n_sorted = 0, n_open = 0;
+    dt_layer *sorted = DT_NEW_ARRAY(e->arena, dt_layer, n);
+    int *next = DT_NEW_ARRAY(e->arena, int, n), *first = DT_NEW_ARRAY(e->arena, int, n + 1), *open = DT_NEW_ARRAY(e->arena, int, n);
+    for (size_t i = 0; i <= n; i++) first[i] = -1;
+    for (size_t i = n; i-- > 0;) { /* first[1 + row], next: its children in order; first[0]: the models */
+        int *of_parent = &first[1 + e->layer_parents.items[i]];
+        next[i] = *of_parent;
+        *of_parent = (int)i;
+    }
+    for (int at = first[0]; at >= 0 || n_open > 0;) {
+        if (at < 0) {
+            at = next[open[--n_open]];
+            continue;
+        }
+        sorted[n_sorted++] = e->module->layers.items[at];
+        open[n_open++] = at;
+        at = first[1 + at];
+    }
+    e->module->layers.items = sorted;
+}
+
 void dt_settle_trainable(dt_elaborator *e) {
     bool any_trains = false;
     for (size_t i = 0; i < e->module->steps.n; i++) any_trains |= e->module->steps.items[i].trains;
     for (size_t i = 0; i < e->variables.n && any_trains; i++) e->module->variables.items[i].trainable &= e->variables.items[i].trained;
     for (size_t i = 0; i < e->models.n; i++) count_trainable(e, e->models.items[i]);
+    sort_layers(e);
 }
 
 dt_object dt_variable_read(dt_elaborator *e, int variable) {
@@ -161,14 +185,14 @@ static const dt_visit *root_visit(const dt_elaborator *e) {
     return visit;
 }
 
-/* A later call of a model that does not meet what the first one met. */
-static void report_difference(dt_elaborator *e, const char *difference) {
-    const dt_visit *root = root_visit(e);
-    dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, root->call, "this call of %s differs from its first: %s",
-                                              root->instance->name, difference);
-    dt_diagnostic_note(error, "the first call is in %s", dt_elaborator_place(e, root->instance->first_call));
-    dt_diagnostic_help(error,
-                       "a model has one set of parameters, the same for every call: declare two models, or call it with equal shapes and options");
+void dt_report_difference(dt_elaborator *e, const char *difference) {
+    const dt_visit *shared = dt_shared_visit(e);
+    bool is_model = shared->instance->parent == NULL;
+    dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, shared->call, "this call of %s differs from its first: %s",
+                                              is_model ? shared->instance->name : shared->instance->path, difference);
+    dt_diagnostic_note(error, "the first call is in %s", dt_elaborator_place(e, shared->instance->first_call));
+    dt_diagnostic_help(error, "a %s has one set of parameters, the same for every call: %s, or call it with equal shapes and options",
+                       is_model ? "model" : "layer that is bound", is_model ? "declare two models" : "bind two");
 }
 
 static const char *describe_type(dt_elaborator *e, dt_dtype dtype, dt_shape shape) {
@@ -181,11 +205,11 @@ static int revisit_variable(dt_elaborator *e, const char *path, dt_dtype dtype, 
         const dt_variable *v = &e->module->variables.items[owner->variables.items[i]];
         if (strcmp(v->path, path) != 0) continue;
         if (v->dtype == dtype && dt_shape_equal(v->shape, shape)) return owner->variables.items[i];
-        report_difference(
+        dt_report_difference(
             e, dt_arena_format(e->arena, "%s is %s here, %s there", path, describe_type(e, dtype, shape), describe_type(e, v->dtype, v->shape)));
         return -1;
     }
-    if (!owner->broken) report_difference(e, dt_arena_format(e->arena, "%s exists only here", path));
+    if (!owner->broken) dt_report_difference(e, dt_arena_format(e->arena, "%s exists only here", path));
     return -1;
 }
 
@@ -283,7 +307,7 @@ int dt_count_up(dt_elaborator *e, dt_counters *counters, const char *name) {
     return 0;
 }
 
-static const char *numbered(dt_elaborator *e, const char *name, int n) { return n == 0 ? name : dt_arena_format(e->arena, "%s_%d", name, n); }
+const char *dt_numbered(dt_elaborator *e, const char *name, int n) { return n == 0 ? name : dt_arena_format(e->arena, "%s_%d", name, n); }
 
 dt_instance *dt_find_model(const dt_elaborator *e, const dt_callable *callable) {
     for (size_t i = 0; i < e->models.n; i++)
@@ -297,16 +321,12 @@ static dt_instance *find_child(const dt_instance *parent, const char *name) {
     return NULL;
 }
 
-int dt_add_layer_row(dt_elaborator *e, const char *path, const char *kind, int depth, dt_span span) {
+int dt_add_layer_row(dt_elaborator *e, const char *path, const char *kind, int parent, dt_span span) {
+    int depth = parent >= 0 ? e->module->layers.items[parent].depth + 1 : 0;
     dt_layer layer = {.path = path, .kind = kind, .shape = dt_shape_scalar(), .depth = depth, .location = dt_elaborator_location(e, span)};
     dt_list_push(e->arena, &e->module->layers, layer);
+    dt_list_push(e->arena, &e->layer_parents, parent);
     return (int)e->module->layers.n - 1;
-}
-
-static int depth_of(const dt_instance *instance) {
-    int depth = 0;
-    for (; instance->parent != NULL; instance = instance->parent) depth++;
-    return depth;
 }
 
 static dt_instance *new_instance(dt_elaborator *e, const dt_callee *callee, dt_instance *parent, const char *name, dt_span span) {
@@ -314,23 +334,13 @@ static dt_instance *new_instance(dt_elaborator *e, const dt_callee *callee, dt_i
     *instance = (dt_instance){.name = name, .kind = callee->name, .parent = parent, .callable = callee->callable};
     instance->path = parent != NULL ? dt_arena_format(e->arena, "%s/%s", parent->path, name) : name;
     instance->first_call = dt_elaborator_user_span(e, span);
-    instance->layer = dt_add_layer_row(e, instance->path, callee->name, depth_of(instance), span);
+    instance->layer = dt_add_layer_row(e, instance->path, callee->name, parent != NULL ? parent->layer : -1, span);
     return instance;
 }
 
-/* The instance that this call of a layer owns; NULL: reported. */
-static dt_instance *child_instance(dt_elaborator *e, const dt_callee *callee, dt_span span, const dt_expression *written) {
+dt_instance *dt_child_instance(dt_elaborator *e, const dt_callee *callee, dt_span span, const dt_expression *written) {
     dt_visit *visit = e->visit;
-    const char *name;
-    bool named = written != NULL && visit->pending_call == written;
-    if (named) {
-        name = visit->pending_name;
-        visit->pending_call = NULL;
-        if (visit->loop_depth > 0)
-            name = dt_arena_format(e->arena, "%s_%d", name, dt_count_up(e, &visit->counters, dt_arena_format(e->arena, "as %s", name)));
-    } else {
-        name = numbered(e, callee->name, dt_count_up(e, &visit->counters, callee->name));
-    }
+    const char *name = dt_name_of_child(e, callee, written);
     dt_instance *child = find_child(visit->instance, name);
     if (visit->first) {
         if (child != NULL) {
@@ -340,15 +350,16 @@ static dt_instance *child_instance(dt_elaborator *e, const dt_callee *callee, dt
             return NULL;
         }
         child = new_instance(e, callee, visit->instance, name, span);
+        child->site = dt_site_of(e, span);
         dt_list_push(e->arena, &visit->instance->children, child);
         return child;
     }
     if (child == NULL || child->callable != callee->callable) {
-        if (!visit->instance->broken) report_difference(e, dt_arena_format(e->arena, "%s/%s exists only here", visit->instance->path, name));
+        if (!visit->instance->broken) dt_report_difference(e, dt_arena_format(e->arena, "%s/%s exists only here", visit->instance->path, name));
         return NULL;
     }
     visit->n_children++;
-    return child;
+    return dt_same_site(e, child, span) ? child : NULL;
 }
 
 static dt_instance *model_instance(dt_elaborator *e, const dt_callee *callee, dt_span span) {
@@ -386,7 +397,7 @@ static void finish_visit(dt_elaborator *e, dt_visit *visit, dt_object result) {
     }
     bool fewer = visit->n_children < instance->children.n || visit->n_variables < instance->variables.n;
     if (!fewer || instance->broken || e->n_poisoned != visit->n_poisoned) return;
-    report_difference(e, dt_arena_format(e->arena, "%s has fewer layers or parameters here", instance->path));
+    dt_report_difference(e, dt_arena_format(e->arena, "%s has fewer layers or parameters here", instance->path));
 }
 
 dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span, const dt_expression *written) {
@@ -401,13 +412,16 @@ dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actu
         dt_diagnostic_help(error, "move the call into a model, and call the model here");
         return dt_poison();
     }
-    dt_instance *instance = is_model ? model_instance(e, callee, span) : child_instance(e, callee, span, written);
+    dt_instance *instance = is_model                   ? model_instance(e, callee, span)
+                            : callee->instance != NULL ? dt_bound_instance(e, callee, span)
+                                                       : dt_child_instance(e, callee, span, written);
     if (instance == NULL) return dt_poison();
-    dt_visit visit = {
-        .instance = instance, .first = !instance->complete, .call = dt_elaborator_user_span(e, span), .serial = ++e->n_visits, .outer = e->visit};
+    dt_visit visit = {.instance = instance, .first = !instance->complete, .loop = e->loop, .serial = ++e->n_visits, .outer = e->visit};
+    visit.call = dt_elaborator_user_span(e, span);
     visit.n_poisoned = e->n_poisoned;
     visit.call_of_model = is_model ? visit.serial : e->visit->call_of_model;
     dt_frame frame = {.callee = callee, .file = callee->file, .call = span, .stream = dt_next_stream(e, instance->path), .owner = instance};
+    visit.frame = &frame;
     bool training = e->training;
     if (dt_is_frozen(e, instance->path)) e->training = false;
     instance->active = true;
@@ -429,14 +443,14 @@ void dt_record_function_layer(dt_elaborator *e, const dt_callee *callee, int fir
     if (e->function == NULL || result.kind != DT_OBJECT_TENSOR || !callee->file->is_library || e->frame->file->is_library) return;
     const dt_instance *parent = e->visit != NULL ? e->visit->instance : NULL;
     bool is_layer = parent != NULL && strcmp(callee->file->name, "nn") == 0;
-    const char *name = is_layer ? numbered(e, callee->name, dt_count_up(e, &e->visit->counters, callee->name))
+    const char *name = is_layer ? dt_numbered(e, callee->name, dt_count_up(e, &e->visit->counters, callee->name))
                                 : dt_arena_format(e->arena, "%s#%d", callee->name, ++e->n_visits);
     const char *path = parent != NULL ? dt_arena_format(e->arena, "%s/%s", parent->path, name) : name;
     const char *around = parent != NULL ? parent->path : NULL;
     for (dt_value *value = e->function->last; value != NULL && value->id >= first; value = value->previous)
         if (value->layer == around) value->layer = path;
     if (!is_layer || !e->visit->first) return;
-    int row = dt_add_layer_row(e, path, callee->name, depth_of(parent) + 1, span);
+    int row = dt_add_layer_row(e, path, callee->name, parent->layer, span);
     e->module->layers.items[row].dtype = result.value->dtype;
     e->module->layers.items[row].shape = result.value->shape;
 }

@@ -27,11 +27,11 @@ static const dt_callee *named_callee(dt_elaborator *e, const dt_expression *x) {
 
 /* The outermost call of a layer in an expression: relu(conv_norm(x)) as stem names conv_norm. */
 static const dt_expression *find_layer_call(dt_elaborator *e, const dt_expression *x) {
-    if (x == NULL) return NULL;
+    if (x == NULL || x->kind == DT_EXPRESSION_LAYER) return x;
     const dt_expression *found = NULL;
     if (x->kind == DT_EXPRESSION_CALL) {
         const dt_callee *callee = named_callee(e, x->a);
-        if (callee != NULL && callee->callable != NULL && callee->kind == DT_DECLARATION_LAYER) return x;
+        if (callee != NULL && callee->callable != NULL && callee->kind == DT_DECLARATION_LAYER && callee->instance == NULL) return x;
         for (size_t i = 0; i < x->arguments.n && found == NULL; i++) found = find_layer_call(e, x->arguments.items[i].value);
         return found;
     }
@@ -67,6 +67,12 @@ static const char *last_part(const char *path) {
 
 static dt_instance *instance_of(dt_elaborator *e, dt_object object, dt_span span) {
     if (object.kind == DT_OBJECT_INSTANCE) return object.instance;
+    if (object.kind == DT_OBJECT_FUNCTION && object.callee->instance != NULL) {
+        dt_instance *bound = object.callee->instance;
+        if (bound->complete) return bound;
+        if (!dt_is_tainted(e)) dt_diagnostic_help(dt_elaborator_error(e, span, "%s has no parts yet", bound->path), "call it first");
+        return NULL;
+    }
     bool is_model = object.kind == DT_OBJECT_FUNCTION && object.callee->kind == DT_DECLARATION_MODEL && object.callee->callable != NULL;
     if (!is_model) {
         if (!dt_is_poison(object)) dt_elaborator_error(e, span, "a model is needed here, not %s", dt_object_describe(e->arena, object));

@@ -23,7 +23,11 @@ static void bind_poison(dt_elaborator *e, const dt_assignment_target *target) {
 }
 
 static void run_assign(dt_elaborator *e, const dt_statement *s) {
+    bool is_named = s->targets.n == 1 && strcmp(s->targets.items[0].name, "_") != 0;
+    e->frame->binding = is_named ? s->targets.items[0].name : NULL;
+    e->frame->lists = 0;
     dt_object value = dt_settle(e, dt_value_of(e, s->value));
+    e->frame->binding = NULL;
     if (value.kind == DT_OBJECT_NONE && s->value->kind == DT_EXPRESSION_CALL)
         value = (dt_elaborator_error(e, s->value->span, "the call gives no value that could be bound"), dt_poison());
     if (s->targets.n == 1) {
@@ -167,11 +171,10 @@ static void run_for(dt_elaborator *e, const dt_statement *s) {
         for (size_t i = 0; i < bound.n; i++) bind_poison(e, &bound.items[i]);
         return;
     }
-    if (e->visit != NULL) e->visit->loop_depth++;
     dt_binding *before = e->frame->scope;
     size_t n = list.kind == DT_OBJECT_LIST ? list.items->n : list.tree->n;
-    dt_unrolled_loop loop = {s->span, n}, *outer = e->loop;
-    if (outer == NULL || n > outer->n_turns) e->loop = &loop;
+    dt_unrolled_loop loop = {.statement = s, .frame = e->frame, .n_turns = n, .outer = e->loop};
+    e->loop = &loop;
     for (size_t i = 0; i < n && !e->frame->returned && dt_elaborator_tick(e); i++) {
         dt_object item;
         if (list.kind == DT_OBJECT_LIST) {
@@ -180,11 +183,12 @@ static void run_for(dt_elaborator *e, const dt_statement *s) {
             const dt_leaf *leaf = &list.tree->leaves[i];
             item = dt_object_items(e->arena, DT_OBJECT_TUPLE, (dt_object[]){dt_object_string(leaf->path), leaf->object}, 2);
         }
+        loop.turn = i;
+        loop.item = item;
         run_turn(e, s, item);
         compact_scope(e, before);
     }
-    if (e->visit != NULL) e->visit->loop_depth--;
-    e->loop = outer;
+    e->loop = loop.outer;
 }
 
 /* ---- return ---- */

@@ -150,9 +150,10 @@ void dt_elaborate_uncalled(dt_elaborator *e, dt_object function) {
         if (parameter->standard == NULL) dt_list_push(e->arena, &actuals, actual);
     }
     dt_instance owner = {.name = callee->name, .path = callee->name, .kind = callee->name, .callable = callee->callable};
-    dt_visit visit = {.instance = &owner, .first = true, .call = callee->span, .n_poisoned = -1};
+    dt_visit visit = {.instance = &owner, .frame = e->frame, .first = true, .call = callee->span, .n_poisoned = -1};
     if (callee->kind == DT_DECLARATION_LAYER) {
-        owner.layer = dt_add_layer_row(e, owner.path, owner.kind, 0, callee->span);
+        owner.layer = dt_add_layer_row(e, owner.path, owner.kind, -1, callee->span);
+        owner.active = true;
         e->visit = &visit;
     }
     dt_object result = dt_call(e, function, actuals.items, actuals.n, callee->span);

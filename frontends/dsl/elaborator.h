@@ -9,6 +9,7 @@
  *   elaborate_call.c        binding arguments to parameters, calling functions
  *   elaborate_type.c        types of parameters and results, shape variables
  *   elaborate_layer.c       instances of layers and models, their paths, parameters and states
+ *   elaborate_site.c        which call binds which layer: places in the text, iterations, `layer` values
  *   elaborate_scan.c        scan: a body elaborated once, between the begin and the end of a loop
  *   elaborate_mixed.c       mixed precision: which values are of 16 bits
  *   elaborate_step.c        steps
@@ -60,17 +61,27 @@ struct dt_file {
 };
 
 /* ---- instances of layers and models ---- */
+
+/* A point in the text of a layer or model, with the calls of functions and the iterations of `for` through which it was reached. */
+typedef struct dt_site {
+    const char *exact; /* equal for the same one in two unrollings */
+    const char *text;  /* for messages: "line 7 (i = 3), called in line 12" */
+} dt_site;
+
 struct dt_instance {
     const char *path;    /* "Cnn/conv2d_1" */
     const char *name;    /* "conv2d_1" */
     const char *kind;    /* "conv2d" */
     dt_instance *parent; /* NULL: a model */
     const dt_callable *callable;
-    dt_span first_call;
-    bool complete; /* the first unrolling ended: later ones must not differ */
-    bool broken;   /* it met a mistake: later ones are not compared */
-    bool active;   /* being unrolled: a call of it from within is a circle */
-    int layer;     /* in module->layers */
+    dt_span first_call; /* of a bound layer, until it is called: where it is bound */
+    dt_site site;       /* of a layer: what binds it */
+    bool is_bound;      /* by `layer`: it may be called any number of times */
+    int first_within;   /* … the unrolling of its owner that has called it first */
+    bool complete;      /* the first unrolling ended: later ones must not differ */
+    bool broken;        /* it met a mistake: later ones are not compared */
+    bool active;        /* being unrolled: a call of it from within is a circle */
+    int layer;          /* in module->layers */
     DT_LIST(dt_instance *) children;
     DT_LIST(int) variables;        /* in module->variables */
     DT_LIST(dt_instance *) models; /* a model: the models it calls */
@@ -84,6 +95,7 @@ typedef DT_LIST(dt_counter) dt_counters;
 
 /* One unrolling of an instance. */
 typedef struct dt_visit dt_visit;
+typedef struct dt_frame dt_frame;
 struct dt_visit {
     dt_instance *instance;
     dt_span call;              /* the user's text */
@@ -92,14 +104,14 @@ struct dt_visit {
     size_t n_children, n_variables; /* met so far */
     dt_counters counters;           /* calls by kind, for numbering */
     int64_t n_poisoned;             /* when it began */
-    int loop_depth;                 /* iterations of `for` around this point, since the visit began */
-    const char *pending_name;       /* from `as`, for the call pending_call */
+    const dt_frame *frame;
+    const struct dt_unrolled_loop *loop; /* around the visit as a whole */
+    const char *pending_name;            /* from `as`, for the call pending_call */
     const dt_expression *pending_call;
     dt_visit *outer;
 };
 
 /* ---- calls ---- */
-typedef struct dt_frame dt_frame;
 struct dt_frame {
     const dt_callee *callee; /* NULL: top level */
     dt_file *file;
@@ -109,6 +121,8 @@ struct dt_frame {
     int n_streams;
     dt_instance *owner;       /* whom param and state belong to */
     struct dt_update *update; /* within an optimizer */
+    const char *binding;      /* the name that the statement at work binds, for `layer` values; NULL: none */
+    int lists;                /* around this point, in that statement */
     bool may_return, returned;
     dt_object result;
     dt_span result_span;
@@ -205,8 +219,11 @@ typedef struct dt_example_work { /* a function of map or filter that is being co
 } dt_example_work;
 
 typedef struct dt_unrolled_loop { /* a `for` that is being unrolled */
-    dt_span span;
-    size_t n_turns;
+    const dt_statement *statement;
+    const dt_frame *frame; /* whose text it is in */
+    size_t turn, n_turns;
+    dt_object item; /* of this turn */
+    const struct dt_unrolled_loop *outer;
 } dt_unrolled_loop;
 
 /* A formula of the op table, ready for numbers of these types. */
@@ -247,7 +264,9 @@ struct dt_elaborator {
     bool has_reduced_batch;               /* that argument reduces the batch */
     dt_span at;                           /* of the expression at work, in frame->file */
     DT_LIST(dt_variable_state) variables; /* as module->variables */
+    DT_LIST(int) layer_parents;           /* of each row of module->layers, or -1 */
     DT_LIST(dt_instance *) models;
+    DT_LIST(dt_instance *) bound;     /* layers that `layer` has bound */
     DT_LIST(const dt_callable *) run; /* of the program's functions: those that ran */
     dt_counters optimizers;           /* by kind, for numbering */
     int64_t largest_batch;
@@ -257,12 +276,12 @@ struct dt_elaborator {
     DT_LIST(dt_head) heads;                     /* parameters of builtins, parsed at first use */
     DT_LIST(dt_number_formula) number_formulas; /* likewise */
 
-    int depth;              /* of C recursion */
-    int n_uncertain;        /* conditions around this point of which a mistake keeps us from knowing whether they hold */
-    int64_t n_poisoned;     /* errors, expressions that were poison and stand-ins so far */
-    int64_t work;           /* expressions evaluated so far: bounded, so that every program ends */
-    dt_unrolled_loop *loop; /* the `for` around this point that has most iterations; NULL: none */
-    bool gave_up;           /* it was too much */
+    int depth;                    /* of C recursion */
+    int n_uncertain;              /* conditions around this point of which a mistake keeps us from knowing whether they hold */
+    int64_t n_poisoned;           /* errors, expressions that were poison and stand-ins so far */
+    int64_t work;                 /* expressions evaluated so far: bounded, so that every program ends */
+    const dt_unrolled_loop *loop; /* innermost; NULL: none */
+    bool gave_up;                 /* it was too much */
 };
 
 enum {
@@ -375,6 +394,7 @@ typedef struct dt_actual {
 } dt_actual;
 typedef DT_LIST(dt_actual) dt_actuals;
 
+dt_actuals dt_evaluate_arguments(dt_elaborator *e, const dt_object *callee, const dt_expression *call);
 dt_object dt_evaluate_call(dt_elaborator *e, const dt_expression *call);
 dt_object dt_call(dt_elaborator *e, dt_object callee, const dt_actual *actuals, size_t n, dt_span span);
 dt_object dt_run_body(dt_elaborator *e, dt_frame *frame); /* of the callee, in the frame that holds its arguments; results are checked */
@@ -428,9 +448,9 @@ bool dt_refuse_in_scan(dt_elaborator *e, dt_span span, const char *what);
 
 /* ---- layers and models ---- */
 dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span, const dt_expression *written);
-void dt_declare_variable(dt_elaborator *e, const dt_statement *statement);                           /* param and state */
-void dt_write_statement(dt_elaborator *e, const dt_statement *statement);                            /* name := value */
-int dt_add_layer_row(dt_elaborator *e, const char *path, const char *kind, int depth, dt_span span); /* in module->layers */
+void dt_declare_variable(dt_elaborator *e, const dt_statement *statement);                            /* param and state */
+void dt_write_statement(dt_elaborator *e, const dt_statement *statement);                             /* name := value */
+int dt_add_layer_row(dt_elaborator *e, const char *path, const char *kind, int parent, dt_span span); /* in module->layers; -1: below none */
 dt_object dt_evaluate_as(dt_elaborator *e, const dt_expression *expression);
 dt_object dt_instance_field(dt_elaborator *e, dt_object base, const char *name, dt_span span);
 dt_instance *dt_find_model(const dt_elaborator *e, const dt_callable *callable); /* NULL: not called yet */
@@ -438,6 +458,20 @@ dt_object dt_freeze(dt_elaborator *e, const dt_expression *call);
 bool dt_frozen_exists(const dt_elaborator *e, const char *path); /* whether anything has that path */
 bool dt_is_frozen(const dt_elaborator *e, const char *path);
 int dt_count_up(dt_elaborator *e, dt_counters *counters, const char *name); /* 0 at the first call */
+/* The instance of the layer or model at work that a call, or a `layer` value, owns; NULL: reported. written: NULL when it comes from C. */
+dt_instance *dt_child_instance(dt_elaborator *e, const dt_callee *callee, dt_span span, const dt_expression *written);
+const char *dt_numbered(dt_elaborator *e, const char *name, int n); /* name, name_1, … */
+/* A later call of a model, or of a bound layer, that does not meet what the first one met. */
+void dt_report_difference(dt_elaborator *e, const char *difference);
+/* ---- sites (elaborate_site.c) ---- */
+dt_site dt_site_of(dt_elaborator *e, dt_span span); /* within the unrolling at work */
+const char *dt_name_of_child(dt_elaborator *e, const dt_callee *callee, const dt_expression *written);
+bool dt_same_site(dt_elaborator *e, dt_instance *child, dt_span span);            /* bound by the call at `span`; false: it is not, reported */
+const dt_visit *dt_shared_visit(const dt_elaborator *e);                          /* of what was called before, and must be the same again */
+dt_object dt_evaluate_layer(dt_elaborator *e, const dt_expression *expression);   /* layer f(…) */
+dt_instance *dt_bound_instance(dt_elaborator *e, const dt_callee *c, dt_span at); /* that may be called here; NULL: reported */
+void dt_warn_of_uncalled_layers(dt_elaborator *e);
+
 /* After a call of a library's function, which has made the values from number `first` on. */
 void dt_record_function_layer(dt_elaborator *e, const dt_callee *callee, int first, dt_object result, dt_span span);
 

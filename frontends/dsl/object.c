@@ -57,7 +57,7 @@ static void describe(dt_text *text, dt_object o, int depth) {
     case DT_OBJECT_CHOICE: dt_text_append(text, o.text); break;
     case DT_OBJECT_DTYPE: dt_text_append(text, dt_dtype_name(o.dtype)); break;
     case DT_OBJECT_TENSOR: dt_shape_print(text, o.value->dtype, o.value->shape); break;
-    case DT_OBJECT_FUNCTION: dt_text_format(text, "the function %s", o.callee->name); break;
+    case DT_OBJECT_FUNCTION: dt_text_format(text, "the %s %s", o.callee->instance != NULL ? "layer" : "function", o.callee->name); break;
     case DT_OBJECT_LIST:
         dt_text_append(text, "[");
         for (size_t i = 0; i < o.items->n; i++) {

@@ -108,7 +108,10 @@ struct dt_callee {
     dt_binding *scope; /* captured by a lambda */
     dt_file *file;     /* where its names are looked up */
     const dt_builtin *builtin;
-    const dt_op *op;    /* a row of the op table; elementwise ones broadcast */
+    const dt_op *op;       /* a row of the op table; elementwise ones broadcast */
+    dt_instance *instance; /* of a layer that `layer` has bound, with these arguments; NULL: none */
+    const struct dt_actual *bound;
+    size_t n_bound;
     dt_object constant; /* a schedule that is a number: the function that always gives it */
 };
 

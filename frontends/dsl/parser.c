@@ -339,11 +339,24 @@ static bool declares(const char *word) {
     return false;
 }
 
+/* `layer f(x)` and no body: a layer that is bound, not one that is declared. */
+static bool binds_layer(const dt_parser *p) {
+    if (!dt_parser_is_word(p, "layer")) return false;
+    const dt_token *token = dt_parser_peek(p, dt_parser_peek(p, 2)->kind == DT_TOKEN_DOT ? 4 : 2);
+    if (token->kind != DT_TOKEN_OPEN_ROUND) return false;
+    int depth = 0;
+    do {
+        depth += token->kind == DT_TOKEN_OPEN_ROUND ? 1 : token->kind == DT_TOKEN_CLOSE_ROUND ? -1 : 0;
+        token++;
+    } while (depth > 0 && token->kind != DT_TOKEN_END);
+    return depth == 0 && token->kind != DT_TOKEN_OPEN_BRACE && token->kind != DT_TOKEN_ARROW;
+}
+
 /* No statement begins so: `step train` at the beginning of a line. */
 bool dt_parser_begins_declaration(const dt_parser *p) {
     const dt_token *token = dt_parser_peek(p, 0);
     const char *word = token->kind == DT_TOKEN_FN ? "fn" : token->kind == DT_TOKEN_NAME ? token->text : "";
-    return token->span.column == 1 && declares(word) && dt_parser_peek(p, 1)->kind == DT_TOKEN_NAME;
+    return token->span.column == 1 && declares(word) && dt_parser_peek(p, 1)->kind == DT_TOKEN_NAME && !binds_layer(p);
 }
 
 static void parse_uses(dt_parser *p, dt_syntax *syntax) {

@@ -107,6 +107,40 @@ static dt_expression *parse_bracketed(dt_parser *p) {
     return list;
 }
 
+static dt_expression *parse_call(dt_parser *p, dt_expression *callee) {
+    dt_expression *call = make(p, DT_EXPRESSION_CALL, callee->span);
+    dt_span open = dt_parser_next(p)->span;
+    call->a = callee;
+    dt_parse_arguments(p, &call->arguments, DT_TOKEN_CLOSE_ROUND);
+    dt_parser_expect_close(p, DT_TOKEN_CLOSE_ROUND, "at the end of the arguments", open);
+    return call;
+}
+
+static dt_expression *parse_field(dt_parser *p, dt_expression *base) {
+    const dt_token *name = (dt_parser_next(p), dt_parser_peek(p, 0));
+    dt_expression *field = make(p, DT_EXPRESSION_FIELD, join(base->span, name->span));
+    field->a = base;
+    field->text = name->text != NULL ? name->text : "";
+    if (name->kind == DT_TOKEN_NAME || name->kind >= DT_TOKEN_FN)
+        dt_parser_next(p);
+    else
+        dt_parser_expected(p, "a name after .");
+    return field;
+}
+
+/* layer nn.conv2d(filters: 8): a layer that is called later, and more than once */
+static dt_expression *parse_layer(dt_parser *p) {
+    dt_parser_next(p);
+    const dt_token *name = dt_parser_next(p);
+    dt_expression *callee = make(p, DT_EXPRESSION_NAME, name->span);
+    callee->text = name->text;
+    if (dt_parser_is(p, DT_TOKEN_DOT)) callee = parse_field(p, callee);
+    dt_expression *layer = make(p, DT_EXPRESSION_LAYER, callee->span);
+    if (!dt_parser_is(p, DT_TOKEN_OPEN_ROUND)) dt_parser_expected(p, "the arguments of the layer, such as (units: 8)");
+    layer->a = p->panicked ? make(p, DT_EXPRESSION_BROKEN, callee->span) : parse_call(p, callee);
+    return layer;
+}
+
 static dt_expression *parse_primary(dt_parser *p) {
     const dt_token *token = dt_parser_peek(p, 0);
     dt_expression *e = NULL;
@@ -118,7 +152,9 @@ static dt_expression *parse_primary(dt_parser *p) {
     case DT_TOKEN_FALSE: e = make(p, DT_EXPRESSION_BOOL, token->span); break;
     case DT_TOKEN_NONE: e = make(p, DT_EXPRESSION_NONE, token->span); break;
     case DT_TOKEN_NAME:
-        if (!dt_parser_begins_declaration(p)) e = make(p, DT_EXPRESSION_NAME, token->span);
+        if (dt_parser_begins_declaration(p)) break;
+        if (dt_parser_is_word(p, "layer") && dt_parser_peek(p, 1)->kind == DT_TOKEN_NAME) return parse_layer(p);
+        e = make(p, DT_EXPRESSION_NAME, token->span);
         break;
     case DT_TOKEN_FN: return parse_lambda(p);
     case DT_TOKEN_OPEN_ROUND:
@@ -144,26 +180,18 @@ static dt_expression *parse_postfix(dt_parser *p) {
             break;
         }
         if (dt_parser_is(p, DT_TOKEN_OPEN_ROUND)) {
-            dt_expression *call = make(p, DT_EXPRESSION_CALL, e->span);
-            dt_span open = dt_parser_next(p)->span;
-            call->a = e;
-            dt_parse_arguments(p, &call->arguments, DT_TOKEN_CLOSE_ROUND);
-            dt_parser_expect_close(p, DT_TOKEN_CLOSE_ROUND, "at the end of the arguments", open);
-            e = call;
+            e = parse_call(p, e);
         } else if (dt_parser_is(p, DT_TOKEN_OPEN_SQUARE)) {
             e = parse_index(p, e);
-        } else if (dt_parser_is(p, DT_TOKEN_DOT) || dt_parser_is(p, DT_TOKEN_AS)) {
-            bool is_field = dt_parser_next(p)->kind == DT_TOKEN_DOT;
+        } else if (dt_parser_is(p, DT_TOKEN_DOT)) {
+            e = parse_field(p, e);
+        } else if (dt_parser_accept(p, DT_TOKEN_AS)) {
             const dt_token *name = dt_parser_peek(p, 0);
-            dt_expression *outer = make(p, is_field ? DT_EXPRESSION_FIELD : DT_EXPRESSION_AS, is_field ? join(e->span, name->span) : name->span);
-            outer->a = e;
-            outer->text = name->text != NULL ? name->text : "";
-            bool named = name->kind == DT_TOKEN_NAME || (is_field && name->kind >= DT_TOKEN_FN);
-            if (named)
-                dt_parser_next(p);
-            else
-                dt_parser_expected(p, is_field ? "a name after ." : "a name after as");
-            e = outer;
+            dt_expression *named = make(p, DT_EXPRESSION_AS, name->span);
+            named->a = e;
+            named->text = name->text != NULL ? name->text : "";
+            if (!dt_parser_accept(p, DT_TOKEN_NAME)) dt_parser_expected(p, "a name after as");
+            e = named;
         } else {
             break;
         }

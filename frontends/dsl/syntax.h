@@ -63,6 +63,7 @@ typedef enum dt_expression_kind {
     DT_EXPRESSION_LAMBDA,      /* callable, whose body is one return */
     DT_EXPRESSION_PIPE,        /* a | b */
     DT_EXPRESSION_AS,          /* a as text */
+    DT_EXPRESSION_LAYER,       /* layer a, a CALL without what flows through the layer */
     DT_EXPRESSION_BROKEN       /* not understood, which was said: poison */
 } dt_expression_kind;
 

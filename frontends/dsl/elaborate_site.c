@@ -1,0 +1,185 @@
+/* elaborate_site: which layer a call means. A call in the text of a layer or model binds one layer: it is known by its place, by the calls of
+ * functions through which it was reached, and by the iterations of `for` around these. What is called again must bind the same layers from the same
+ * sites, or parameters would move from one to another without a word.
+ *
+ * A layer that `layer` has bound is a value, which is called at any place and any number of times: there the site is that of the binding. */
+#include "frontends/dsl/elaborator.h"
+
+#include <string.h>
+
+/* ---- sites ---- */
+
+/* What an item of a loop is, where that can be told in each unrolling: numbers, words, bound layers. Numbers that are no int may be rates, which
+ * differ from call to call for good reasons. NULL: not told. */
+static const char *identify(dt_elaborator *e, dt_object item) {
+    switch (item.kind) {
+    case DT_OBJECT_INT:
+    case DT_OBJECT_STRING:
+    case DT_OBJECT_CHOICE: return dt_object_describe(e->arena, item);
+    case DT_OBJECT_FUNCTION: return item.callee->instance != NULL ? item.callee->instance->path : NULL;
+    default: return NULL;
+    }
+}
+
+/* " (i = 3)", " (iteration 4 of 8)" */
+static void describe_loops(dt_elaborator *e, dt_text *text, const dt_unrolled_loop *loop, const dt_unrolled_loop *outside, const dt_frame *frame) {
+    if (loop == outside) return;
+    describe_loops(e, text, loop->outer, outside, frame);
+    if (loop->frame != frame) return;
+    bool is_list = loop->item.kind == DT_OBJECT_LIST || loop->item.kind == DT_OBJECT_TUPLE, any = false;
+    size_t n = loop->statement->targets.n;
+    dt_text items = {.arena = e->arena};
+    for (size_t i = 0; i < n && (n == 1 || (is_list && i < loop->item.items->n)); i++) {
+        const char *known = identify(e, n == 1 ? loop->item : loop->item.items->items[i]);
+        if (known != NULL) dt_text_format(&items, "%s%s = %s", any ? ", " : "", loop->statement->targets.items[i].name, known);
+        any |= known != NULL;
+    }
+    if (any)
+        dt_text_format(text, " (%s)", items.data);
+    else
+        dt_text_format(text, " (iteration %zu of %zu)", loop->turn + 1, loop->n_turns);
+}
+
+static const char *describe_site(dt_elaborator *e, dt_span span, bool exact) {
+    dt_text text = {.arena = e->arena};
+    const dt_visit *visit = e->visit;
+    for (const dt_frame *frame = e->frame; frame != NULL; frame = frame->caller) {
+        if (frame != e->frame) dt_text_append(&text, ", called in ");
+        dt_text_append(&text, dt_elaborator_place(e, span));
+        if (exact) dt_text_format(&text, ", column %d", span.column);
+        describe_loops(e, &text, e->loop, visit->loop, frame);
+        if (frame == visit->frame) break;
+        span = frame->call;
+    }
+    return text.data;
+}
+
+dt_site dt_site_of(dt_elaborator *e, dt_span span) { return (dt_site){describe_site(e, span, true), describe_site(e, span, false)}; }
+
+const dt_visit *dt_shared_visit(const dt_elaborator *e) {
+    const dt_visit *visit = e->visit;
+    for (; visit->instance->parent != NULL; visit = visit->outer) {
+        const dt_visit *owner = visit->outer;
+        while (visit->instance->is_bound && owner->instance != visit->instance->parent) owner = owner->outer;
+        if (visit->instance->is_bound && visit->instance->first_within == owner->serial) break;
+    }
+    return visit;
+}
+
+bool dt_same_site(dt_elaborator *e, dt_instance *child, dt_span span) {
+    dt_site site = dt_site_of(e, span);
+    dt_instance *owner = e->visit->instance;
+    if (owner->broken || strcmp(site.exact, child->site.exact) == 0) return true;
+    const dt_visit *shared = dt_shared_visit(e);
+    bool is_clear = strcmp(site.text, child->site.text) != 0;
+    dt_diagnostic *error = dt_elaborator_error(e, span, "%s is another layer here than in the first call of %s", child->path, shared->instance->path);
+    dt_diagnostic_note(error, "here: %s", is_clear ? site.text : site.exact);
+    dt_diagnostic_note(error, "there: %s", is_clear ? child->site.text : child->site.exact);
+    dt_diagnostic_note(error, "the first call of %s is in %s, this one in %s", shared->instance->path,
+                       dt_elaborator_place(e, shared->instance->first_call), dt_elaborator_place(e, shared->call));
+    dt_diagnostic_help(error, "where calls differ in their order or place, bind the layer once and call what is bound: c = layer %s(…), c(x)",
+                       child->kind);
+    owner->broken = true; /* what follows from it is not told */
+    return false;
+}
+
+/* ---- names ---- */
+
+const char *dt_name_of_child(dt_elaborator *e, const dt_callee *callee, const dt_expression *written) {
+    dt_visit *visit = e->visit;
+    const char *name = NULL;
+    bool is_one_of_many = e->loop != visit->loop;
+    if (written != NULL && visit->pending_call == written) {
+        name = visit->pending_name;
+        visit->pending_call = NULL;
+    } else if (written != NULL && written->kind == DT_EXPRESSION_LAYER && e->frame->binding != NULL) {
+        name = e->frame->binding;
+        is_one_of_many |= e->frame->lists > 0;
+        if (!is_one_of_many) return dt_numbered(e, name, dt_count_up(e, &visit->counters, dt_arena_format(e->arena, "= %s", name)));
+    }
+    if (name == NULL) return dt_numbered(e, callee->name, dt_count_up(e, &visit->counters, callee->name));
+    if (!is_one_of_many) return name;
+    return dt_arena_format(e->arena, "%s_%d", name, dt_count_up(e, &visit->counters, dt_arena_format(e->arena, "as %s", name)));
+}
+
+/* ---- layers as values ---- */
+
+/* Only arguments with names are bound: what flows through the layer comes first, with the call. */
+static bool check_bound(dt_elaborator *e, const dt_callee *callee, const dt_actuals *bound) {
+    bool all_known = true;
+    for (size_t i = 0; i < bound->n; i++) {
+        const dt_actual *actual = &bound->items[i];
+        if (dt_is_poison(actual->object)) all_known = false;
+        if (actual->name != NULL) continue;
+        dt_diagnostic *error = dt_elaborator_error(e, actual->span, "an argument without a name where a layer is bound");
+        dt_diagnostic_help(error, "bind options by their names, layer %s(%s: …); what flows through the layer is given where it is called",
+                           callee->name, callee->callable->parameters.n > 1 ? callee->callable->parameters.items[1].name : "name");
+        return false;
+    }
+    return all_known;
+}
+
+dt_object dt_evaluate_layer(dt_elaborator *e, const dt_expression *x) {
+    if (x->a->kind == DT_EXPRESSION_BROKEN) return dt_poison();
+    const char *binding = e->frame->binding;
+    e->frame->binding = NULL;
+    dt_object object = dt_value_of(e, x->a->a);
+    dt_actuals bound = {0};
+    if (!dt_is_poison(object)) bound = dt_evaluate_arguments(e, &object, x->a);
+    e->frame->binding = binding;
+    e->at = x->span;
+    if (dt_is_poison(object)) return object;
+    bool is_layer = object.kind == DT_OBJECT_FUNCTION && object.callee->kind == DT_DECLARATION_LAYER && object.callee->instance == NULL;
+    if (!is_layer) {
+        bool is_function = object.kind == DT_OBJECT_FUNCTION, is_model = is_function && object.callee->kind == DT_DECLARATION_MODEL;
+        bool is_bound = is_function && object.callee->instance != NULL;
+        dt_diagnostic *error =
+            dt_elaborator_error(e, x->span, is_bound ? "%s is bound already" : "layer binds a layer, not %s", dt_object_describe(e->arena, object));
+        dt_diagnostic_help(error,
+                           is_model || is_bound ? "it has one set of parameters: call it" : "what has no parameters of its own is just called");
+        return dt_poison();
+    }
+    if (e->visit == NULL) {
+        dt_diagnostic *error = dt_elaborator_error(e, x->span, "a layer is bound outside a model");
+        dt_diagnostic_help(error, "its parameters belong to the model or layer that binds it: move it into one");
+        return dt_poison();
+    }
+    if (!check_bound(e, object.callee, &bound)) return dt_poison();
+    bool is_first = e->visit->first;
+    dt_instance *instance = dt_child_instance(e, object.callee, x->span, x);
+    if (instance == NULL) return dt_poison();
+    instance->is_bound = true;
+    if (is_first) dt_list_push(e->arena, &e->bound, instance);
+    dt_callee *callee = DT_NEW(e->arena, dt_callee);
+    *callee = *object.callee;
+    callee->instance = instance;
+    callee->bound = bound.items;
+    callee->n_bound = bound.n;
+    return (dt_object){.kind = DT_OBJECT_FUNCTION, .callee = callee};
+}
+
+dt_instance *dt_bound_instance(dt_elaborator *e, const dt_callee *callee, dt_span span) {
+    dt_instance *instance = callee->instance;
+    if (instance->active) return dt_elaborator_error(e, span, "the layer %s calls itself", instance->path), NULL;
+    if (!instance->parent->active) {
+        dt_diagnostic *error = dt_elaborator_error(e, span, "%s is called outside %s, whose layer it is", instance->path, instance->parent->path);
+        dt_diagnostic_help(error, "call it there, and return what it gives");
+        return NULL;
+    }
+    if (instance->first_within > 0) return instance;
+    const dt_visit *owner = e->visit;
+    while (owner->instance != instance->parent) owner = owner->outer;
+    instance->first_within = owner->serial;
+    instance->first_call = dt_elaborator_user_span(e, span);
+    return instance;
+}
+
+void dt_warn_of_uncalled_layers(dt_elaborator *e) {
+    for (size_t i = 0; i < e->bound.n; i++) {
+        const dt_instance *instance = e->bound.items[i];
+        if (instance->first_within > 0) continue;
+        dt_diagnostic *warning = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_WARNING, instance->first_call,
+                                                    "%s is bound and never called: it has no parameters", instance->path);
+        dt_diagnostic_help(warning, "call it, or leave it out");
+    }
+}
