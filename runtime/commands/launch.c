@@ -10,10 +10,10 @@
 #include "runtime/checkpoint.h"
 #include "runtime/commands/dtrun.h"
 #include "runtime/commands/launch_hosts.h"
+#include "runtime/commands/supervisor.h"
 #include "runtime/commands/watch.h"
 #include "runtime/threads/clock.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -36,14 +36,7 @@ enum {
     USAGE_ERROR = 2
 };
 
-static volatile sig_atomic_t n_asked; /* how often somebody asked for the end */
-
-static bool is_asked(void) { return n_asked > 0; }
-
-static void ask_to_stop(int number) {
-    (void)number;
-    n_asked++;
-}
+static bool is_asked(void) { return dt_supervisor_n_asked() > 0; }
 
 /* What is to be run, and where. */
 typedef struct launch {
@@ -56,7 +49,7 @@ typedef struct launch {
 
 /* One time that mpirun was started. */
 typedef struct attempt {
-    pid_t mpirun; /* and its process group */
+    dt_child mpirun;
     dt_watch *watch;
     int errors;               /* where mpirun writes its standard error, and that of all processes */
     char line[MESSAGE_BYTES]; /* of it, as far as it has come */
@@ -64,8 +57,7 @@ typedef struct attempt {
     char reason[MESSAGE_BYTES]; /* the first that a process has said why the run failed; "": none has */
     double ending;              /* since when it should end; 0: it should not */
     bool is_killed;
-    int n_heard; /* of n_asked */
-    int status;  /* of wait */
+    int n_heard; /* of dt_supervisor_n_asked */
 } attempt;
 
 /* ---- starting ---- */
@@ -97,38 +89,18 @@ static dt_status *make_command(launch *self, double deadline_seconds, bool resum
     return NULL;
 }
 
-/* In a process group of its own, which signals of the terminal do not reach. */
 static dt_status *start(attempt *self, char **command, const char *folder) {
-    int failure[2], errors[2], reason = 0;
+    int errors[2];
     if (pipe2(errors, O_CLOEXEC) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "cannot make a pipe: %s", strerror(errno));
     self->errors = errors[0];
     fcntl(self->errors, F_SETFL, O_NONBLOCK);
-    if (pipe2(failure, O_CLOEXEC) != 0) {
-        close(errors[1]);
-        return dt_error(DT_RESOURCE_EXHAUSTED, "cannot make a pipe: %s", strerror(errno));
-    }
-    self->mpirun = fork();
-    if (self->mpirun == 0) {
-        int nothing = open("/dev/null", O_RDONLY);
-        if (nothing >= 0) dup2(nothing, STDIN_FILENO); /* who is not in the foreground may not read from a terminal */
-        dup2(errors[1], STDERR_FILENO);
-        signal(SIGPIPE, SIG_DFL);
-        setpgid(0, 0);
-        prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
-        setenv(DT_STATE_FOLDER_VARIABLE, folder, 1);
-        execvp(command[0], command);
-        reason = errno;
-        (void)!write(failure[1], &reason, sizeof reason);
-        _exit(127);
-    }
-    close(failure[1]);
+    dt_child_options options = {.dies_by = SIGTERM, .errors = errors[1], .variable = DT_STATE_FOLDER_VARIABLE, .set = folder};
+    dt_status *status = dt_child_start(command, &options, &self->mpirun);
     close(errors[1]);
-    bool failed = self->mpirun > 0 && read(failure[0], &reason, sizeof reason) == sizeof reason;
-    close(failure[0]);
-    if (self->mpirun < 0) return dt_error(DT_RESOURCE_EXHAUSTED, "cannot start another process: %s", strerror(errno));
-    if (!failed) return NULL;
-    waitpid(self->mpirun, NULL, 0);
-    return dt_error(DT_NOT_FOUND, "cannot run %s: %s; install openmpi-bin or mpich, or name the program with --mpirun", command[0], strerror(reason));
+    if (dt_status_code(status) != DT_NOT_FOUND) return status;
+    dt_status *helpful = dt_error(DT_NOT_FOUND, "%s; install openmpi-bin or mpich, or name the program with --mpirun", dt_status_message(status));
+    dt_status_free(status);
+    return helpful;
 }
 
 /* ---- what processes say ---- */
@@ -161,66 +133,28 @@ static void find_blamed(const attempt *self, char host[64]) {
     if (sscanf(self->reason, "process %d (%63[^,], pid", &process, host) != 2) host[0] = 0;
 }
 
-/* ---- ending ---- */
-
-/* Sends a signal to all children of this process; whether there were any. */
-static bool signal_children(int number) {
-    DIR *all = opendir("/proc");
-    bool any = false;
-    for (struct dirent *one; all != NULL && (one = readdir(all)) != NULL;) {
-        char path[300], text[512] = "";
-        int parent;
-        snprintf(path, sizeof path, "/proc/%s/stat", one->d_name);
-        FILE *file = one->d_name[0] >= '1' && one->d_name[0] <= '9' ? fopen(path, "re") : NULL;
-        if (file == NULL) continue;
-        char *end = fgets(text, sizeof text, file) != NULL ? strrchr(text, ')') : NULL;
-        fclose(file);
-        if (end == NULL || sscanf(end, ") %*c %d", &parent) != 1 || parent != getpid()) continue;
-        kill((pid_t)atoi(one->d_name), number);
-        any = true;
-    }
-    if (all != NULL) closedir(all);
-    return any;
-}
-
-static void reap(attempt *self) {
-    int status;
-    for (pid_t ended; (ended = waitpid(-1, &status, WNOHANG)) > 0;)
-        if (ended == self->mpirun) self->status = status, self->mpirun = 0;
-}
-
-/* Children of children become children when those are gone. */
-static void kill_all(attempt *self) {
-    if (self->mpirun > 0) kill(-self->mpirun, SIGTERM);
-    for (double end = dt_seconds_now() + TERM_SECONDS; self->mpirun > 0 && dt_seconds_now() < end; reap(self))
-        nanosleep(&(struct timespec){.tv_nsec = 5 * 1000 * 1000}, NULL);
-    if (self->mpirun > 0) kill(-self->mpirun, SIGKILL);
-    for (double end = dt_seconds_now() + TERM_SECONDS; signal_children(SIGKILL) && dt_seconds_now() < end; reap(self))
-        nanosleep(&(struct timespec){.tv_nsec = 5 * 1000 * 1000}, NULL);
-    reap(self);
-}
-
 /* ---- watching ---- */
 
 /* The first time one process is told, which tells the others; the second time all end at once. SIGUSR1 leaves time for a checkpoint, where mpirun
  * that gets a SIGTERM kills its processes a second later. */
 static void pass_on(attempt *self) {
-    if (n_asked == self->n_heard) return;
-    self->n_heard = n_asked;
-    if (n_asked > 1)
+    if (dt_supervisor_n_asked() == self->n_heard) return;
+    self->n_heard = dt_supervisor_n_asked();
+    if (self->n_heard > 1)
         self->is_killed = true;
     else if (!dt_watch_signal(self->watch, SIGUSR1))
-        kill(self->mpirun, SIGUSR1);
+        kill(self->mpirun.pid, SIGUSR1);
 }
 
 /* Until mpirun has ended, or has to be. Returns what was to be thought of the run then. */
 static dt_watch_outlook watch(attempt *self) {
     dt_watch_outlook outlook = DT_WATCH_RUNS;
-    while (self->mpirun > 0 && !self->is_killed) {
+    dt_child *mpirun = &self->mpirun;
+    while (mpirun->pid > 0 && !self->is_killed) {
         dt_watch_look(self->watch, LOOK_MILLISECONDS);
         hear(self);
         pass_on(self);
-        reap(self);
+        dt_children_look(&mpirun, 1);
         outlook = dt_watch_find_outlook(self->watch);
         if (outlook == DT_WATCH_RUNS && self->reason[0] != 0) outlook = DT_WATCH_FAILS;
         double now = dt_seconds_now();
@@ -232,24 +166,21 @@ static dt_watch_outlook watch(attempt *self) {
 
 /* ---- how it ended ---- */
 
-static int exit_code(const attempt *self) {
-    if (self->is_killed) return 1;
-    return WIFEXITED(self->status) ? WEXITSTATUS(self->status) : 128 + WTERMSIG(self->status);
-}
+static int exit_code(const attempt *self) { return self->is_killed ? 1 : dt_child_exit_code(&self->mpirun); }
 
 /* The exit status, after a sentence where there is something to say. */
 static int judge(attempt *self, dt_watch_outlook outlook) {
     int code = exit_code(self);
     dt_text why = {0};
-    if (n_asked > 0) return code == 0 ? 0 : DTRUN_STOPPED;
+    if (is_asked()) return code == 0 ? 0 : DTRUN_STOPPED;
     if (self->is_killed && outlook == DT_WATCH_ENDS && self->reason[0] == 0) {
         fprintf(stderr, "dtrun: note: all processes have ended, and mpirun has not: it was killed\n");
         return 0;
     }
     if (code == 0 || self->reason[0] != 0) return code;
     dt_watch_explain(self->watch, outlook, &why);
-    if (why.n == 0 && !self->is_killed && WIFSIGNALED(self->status))
-        dt_text_format(&why, "mpirun has disappeared: signal %d ended it", WTERMSIG(self->status));
+    if (why.n == 0 && !self->is_killed && WIFSIGNALED(self->mpirun.status))
+        dt_text_format(&why, "mpirun has disappeared: signal %d ended it", WTERMSIG(self->mpirun.status));
     if (why.n > 0) {
         fprintf(stderr, "dtrun: error: %s\n", why.data);
         snprintf(self->reason, sizeof self->reason, "%s", why.data);
@@ -260,6 +191,7 @@ static int judge(attempt *self, dt_watch_outlook outlook) {
 
 static dt_status *try(launch *self, bool resume, int *code, char blamed[64]) {
     attempt made = {.errors = -1};
+    dt_child *mpirun = &made.mpirun;
     double deadline = dtrun_deadline(self->call);
     char **command;
     DT_TRY(dt_file_remove_tree(self->folder));
@@ -271,7 +203,7 @@ static dt_status *try(launch *self, bool resume, int *code, char blamed[64]) {
     dt_status *status = start(&made, command, self->folder);
     if (status == NULL) {
         dt_watch_outlook outlook = watch(&made);
-        kill_all(&made);
+        dt_children_end(&mpirun, 1, SIGTERM, TERM_SECONDS);
         hear(&made);
         *code = judge(&made, outlook);
         find_blamed(&made, blamed);
@@ -327,10 +259,10 @@ static dt_status *run_all(launch *self, int *code) {
     for (int64_t restarts = 0;; restarts++) {
         char blamed[64] = "";
         DT_TRY(try(self, restarts > 0 && saves(self->call), code, blamed));
-        bool is_over = *code == 0 || *code == DTRUN_STOPPED || *code == USAGE_ERROR || n_asked > 0;
+        bool is_over = *code == 0 || *code == DTRUN_STOPPED || *code == USAGE_ERROR || is_asked();
         if (is_over || restarts == self->call->restarts) return NULL;
         DT_TRY(leave_machines_out(self, blamed));
-        if (n_asked > 0) return NULL;
+        if (is_asked()) return NULL;
         say_restart(self, restarts + 1);
     }
 }
@@ -355,12 +287,12 @@ dt_status *dtrun_launch(const dtrun_call *call, int *code) {
                    .folder = folder,
                    .arena = dt_arena_create()};
     if (self.arena == NULL || setjmp(guard) != 0) {
-        kill_all(&(attempt){0});
+        dt_children_end(NULL, 0, 0, 0);
         dt_arena_destroy(self.arena);
         return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     }
     dt_arena_guard(self.arena, &guard);
-    dtrun_catch_signals(ask_to_stop);
+    dtrun_catch_signals(dt_supervisor_ask);
     signal(SIGPIPE, SIG_IGN); /* a run goes on when nobody reads its errors */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     snprintf(folder, sizeof folder, "%.250s/dtrun-launch-XXXXXX", parent != NULL && *parent != 0 ? parent : "/tmp");
@@ -369,7 +301,7 @@ dt_status *dtrun_launch(const dtrun_call *call, int *code) {
     if (status == NULL && mkdtemp(folder) == NULL) status = dt_error(DT_IO, "%s: cannot create it: %s", folder, strerror(errno));
     if (status == NULL) {
         status = run_all(&self, code);
-        kill_all(&(attempt){0}); /* what machines were asked by may have left processes of its own */
+        dt_children_end(NULL, 0, 0, 0); /* what machines were asked by may have left processes of its own */
         dt_status_free(dt_file_remove_tree(folder));
     }
     dt_arena_destroy(self.arena);

@@ -2,6 +2,7 @@
 #include "runtime/commands/launch_hosts.h"
 
 #include "base/file.h"
+#include "runtime/commands/supervisor.h"
 #include "runtime/threads/clock.h"
 
 #include <errno.h>
@@ -12,9 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -28,7 +26,7 @@ enum {
 /* A program that is run for what it prints. */
 typedef struct question {
     char **command;
-    pid_t pid;
+    dt_child child;
     int output; /* -1: it has been read */
     char answer[1024];
     size_t n;
@@ -36,22 +34,17 @@ typedef struct question {
 } question;
 
 static void ask(question *one) {
-    int ends[2];
+    int ends[2], nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
     *one = (question){.command = one->command, .output = -1};
-    if (pipe2(ends, O_CLOEXEC) != 0) return;
-    one->pid = fork();
-    if (one->pid == 0) {
-        int nothing = open("/dev/null", O_RDWR);
-        if (nothing >= 0) dup2(nothing, STDIN_FILENO), dup2(nothing, STDERR_FILENO);
-        dup2(ends[1], STDOUT_FILENO);
-        setpgid(0, 0);
-        prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
-        execvp(one->command[0], one->command);
-        _exit(127);
+    if (nothing >= 0 && pipe2(ends, O_CLOEXEC) == 0) {
+        dt_child_options options = {.dies_by = SIGTERM, .output = ends[1], .errors = nothing};
+        dt_status *status = dt_child_start(one->command, &options, &one->child);
+        close(ends[1]);
+        one->output = status == NULL ? ends[0] : -1;
+        if (status != NULL) close(ends[0]);
+        dt_status_free(status);
     }
-    close(ends[1]);
-    one->output = ends[0];
-    if (one->pid < 0) close(ends[0]), one->output = -1;
+    if (nothing >= 0) close(nothing);
 }
 
 /* What an answer has no room for is read and forgotten. */
@@ -65,19 +58,6 @@ static void hear(question *one) {
     }
     close(one->output);
     one->output = -1;
-}
-
-/* The status of one that is expected to end, and is ended at `end`. */
-static int status_of(const question *one, double end) {
-    int status = 1;
-    pid_t ended = one->pid > 0 ? 0 : -1;
-    while (ended == 0 && (ended = waitpid(one->pid, &status, WNOHANG)) == 0 && dt_seconds_now() < end)
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-    if (ended == 0) {
-        kill(-one->pid, SIGKILL);
-        waitpid(one->pid, &status, 0);
-    }
-    return status;
 }
 
 /* Whoever has not answered by then, or when it is over, is ended. */
@@ -97,14 +77,18 @@ static void ask_all(question *all, size_t n, double seconds, bool (*is_over)(voi
         for (size_t i = 0; i < n; i++)
             if (all[i].output >= 0 && polled[i].revents != 0) hear(&all[i]);
     }
-    if (is_over()) end = 0;
+    dt_child *children[MOST_AT_ONCE];
     for (size_t i = 0; i < n; i++) {
         if (all[i].output >= 0) {
             close(all[i].output);
-            kill(-all[i].pid, SIGKILL);
+            if (all[i].child.pid > 0) kill(-all[i].child.pid, SIGKILL);
         }
-        int status = status_of(&all[i], end);
-        all[i].is_answered = all[i].pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        children[i] = &all[i].child;
+    }
+    double left = end - dt_seconds_now();
+    dt_children_end(children, (int)n, 0, is_over() || left < 0 ? 0 : left);
+    for (size_t i = 0; i < n; i++) {
+        all[i].is_answered = all[i].child.has_ended && dt_child_exit_code(&all[i].child) == 0;
         all[i].answer[strcspn(all[i].answer, "\n")] = 0;
     }
 }

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "runtime/checkpoint.h"
 #include "runtime/commands/dtrun.h"
+#include "runtime/commands/supervisor.h"
 #include "runtime/threads/clock.h"
 
 #include <arpa/inet.h>
@@ -12,7 +13,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -24,19 +24,10 @@ enum {
     MOST_HOPELESS = 5 /* times in a row that a child may die at once, or by a fault of its own */
 };
 
-static volatile sig_atomic_t asked, n_asked; /* number of the signal that asked for the end, and how often one did */
-
-static void ask_to_stop(int number) {
-    asked = number;
-    n_asked++;
-}
-
 typedef struct child {
-    pid_t pid; /* 0: it has ended */
+    dt_child process;
     int number;
-    bool is_server, has_ended; /* has_ended: and that has not been looked at, */
-    int status;                /* as waitpid says it */
-    double began;
+    bool is_server;
     int n_hopeless, n_starts;
 } child;
 
@@ -45,10 +36,11 @@ typedef struct local_run {
     dt_arena *arena;
     const char *program; /* this one, as others are told */
     int n_servers, n_workers;
-    int *ports;          /* [n_servers] sockets that keep each port for its server */
-    char **addresses;    /* [n_servers] */
-    const char *servers; /* all of them, with commas between */
-    child *children;     /* [n_servers + n_workers] */
+    int *ports;           /* [n_servers] sockets that keep each port for its server */
+    char **addresses;     /* [n_servers] */
+    const char *servers;  /* all of them, with commas between */
+    child *children;      /* [n_servers + n_workers] */
+    dt_child **processes; /* [n_children] theirs */
     int n_children;
     bool has_ended_well; /* somebody has, who does so only when all is trained and saved */
     bool is_over;        /* server 0 has ended */
@@ -99,37 +91,21 @@ static char **command_of(const local_run *run, const child *child) {
 }
 
 static dt_status *start(local_run *run, child *child) {
-    char **command = command_of(run, child);
-    pid_t parent = getpid(), pid = fork();
-    if (pid < 0) return dt_error(DT_RESOURCE_EXHAUSTED, "cannot start another process: %s", strerror(errno));
-    if (pid == 0) {
-        setpgid(0, 0); /* a terminal's signals come from this process alone */
-        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-        if (getppid() != parent) _exit(1);
-        execv("/proc/self/exe", command);
-        dprintf(STDERR_FILENO, "dtrun: error: cannot start %s once more: %s\n", command[0], strerror(errno));
-        _exit(1);
-    }
-    child->pid = pid;
-    child->began = dt_seconds_now();
+    DT_TRY(dt_child_start(command_of(run, child), &(dt_child_options){.program = "/proc/self/exe", .dies_by = SIGKILL}, &child->process));
     child->n_starts++;
     return NULL;
-}
-
-static void signal_all(const local_run *run, int number) {
-    for (int i = 0; i < run->n_children; i++)
-        if (run->children[i].pid > 0) kill(run->children[i].pid, number);
 }
 
 /* The signal that this process was sent. The servers end the run; until they have, workers are needed. Who asks again wants it at once. */
 static void pass_on(const local_run *run, bool is_first) {
     for (int i = 0; i < run->n_children; i++)
-        if (run->children[i].pid > 0 && (run->children[i].is_server || !is_first)) kill(run->children[i].pid, asked);
+        if (run->children[i].process.pid > 0 && (run->children[i].is_server || !is_first))
+            kill(run->children[i].process.pid, dt_supervisor_asked_by());
 }
 
 static int n_alive(const local_run *run, bool servers) {
     int n = 0;
-    for (int i = 0; i < run->n_children; i++) n += run->children[i].pid > 0 && run->children[i].is_server == servers;
+    for (int i = 0; i < run->n_children; i++) n += run->children[i].process.pid > 0 && run->children[i].is_server == servers;
     return n;
 }
 
@@ -144,7 +120,7 @@ static bool is_own_fault(int number) {
 /* One has been killed: it is started again, unless that does not help. */
 static dt_status *start_again(local_run *run, child *child, int number) {
     const char *what = child->is_server ? "server" : "worker";
-    bool is_hopeless = is_own_fault(number) || dt_seconds_now() - child->began < AT_ONCE_SECONDS;
+    bool is_hopeless = is_own_fault(number) || dt_seconds_now() - child->process.began < AT_ONCE_SECONDS;
     child->n_hopeless = is_hopeless ? child->n_hopeless + 1 : 0;
     if (child->n_hopeless == MOST_HOPELESS)
         return dt_error(DT_ABORTED, "%s %d has disappeared %d times in a row, and starting it again does not help: signal %d (%s)", what,
@@ -162,13 +138,12 @@ static void fail(local_run *run, dt_status *status) {
 
 /* *code: server 0's, once it has ended. */
 static dt_status *handle(local_run *run, child *it, int *code) {
-    int status = it->status;
-    it->has_ended = false;
-    it->pid = 0;
+    int status = it->process.status, asked = dt_supervisor_n_asked();
+    it->process.has_ended = false;
     bool leads = it->is_server && it->number == 0, is_killed = WIFSIGNALED(status) && asked == 0,
          is_done = is_killed && (run->has_ended_well || run->is_over);
     if (is_killed && !is_done) return start_again(run, it, WTERMSIG(status));
-    int exit_code = is_done ? 0 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    int exit_code = is_done ? 0 : dt_child_exit_code(&it->process);
     run->has_ended_well |= exit_code == 0;
     if (leads) {
         *code = exit_code;
@@ -180,32 +155,24 @@ static dt_status *handle(local_run *run, child *it, int *code) {
     return NULL;
 }
 
-static bool find_ended(local_run *run) {
-    bool any = false;
-    int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        for (int i = 0; i < run->n_children; i++)
-            if (run->children[i].pid == pid) any = run->children[i].has_ended = true, run->children[i].status = status;
-    return any;
-}
-
 /* Those that were killed come last: who has ended well at the same time, maybe before, says that they are not needed any more. */
 static dt_status *handle_ended(local_run *run, int *code) {
     dt_status *status = NULL;
     for (int killed = 0; killed < 2; killed++)
         for (int i = 0; i < run->n_children; i++)
-            if (run->children[i].has_ended && WIFSIGNALED(run->children[i].status) == killed)
+            if (run->children[i].process.has_ended && WIFSIGNALED(run->children[i].process.status) == killed)
                 status = dt_status_first(status, handle(run, &run->children[i], code));
     return status;
 }
 
 static dt_status *watch(local_run *run, int *code) {
     for (int n_passed_on = 0; !run->is_over;) {
+        int n_asked = dt_supervisor_n_asked();
         if (n_asked > n_passed_on) {
             pass_on(run, n_passed_on == 0);
             n_passed_on = n_asked;
         }
-        bool any = find_ended(run);
+        bool any = dt_children_look(run->processes, run->n_children);
         if (any) DT_TRY(handle_ended(run, code));
         if (run->failed != NULL && !run->is_over && dt_seconds_now() - run->failed_at > ENDING_SECONDS) return dt_status_first(run->failed, NULL);
         if (!any) nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
@@ -214,17 +181,8 @@ static dt_status *watch(local_run *run, int *code) {
 }
 
 /* All others end by themselves once server 0 has ended well, and when they are asked to once it has not. */
-static void end_all(local_run *run, bool has_run, int code) {
-    double end = dt_seconds_now() + (has_run ? ENDING_SECONDS : 0);
-    if (code != 0) signal_all(run, SIGTERM);
-    while (n_alive(run, true) + n_alive(run, false) > 0) {
-        int status;
-        if (dt_seconds_now() >= end) signal_all(run, SIGKILL);
-        pid_t pid = waitpid(-1, &status, WNOHANG);
-        for (int i = 0; i < run->n_children && pid > 0; i++)
-            if (run->children[i].pid == pid) run->children[i].pid = 0;
-        if (pid <= 0) nanosleep(&(struct timespec){.tv_nsec = 5 * 1000 * 1000}, NULL);
-    }
+static void end_all(const local_run *run, bool has_run, int code) {
+    dt_children_end(run->processes, run->n_children, code != 0 ? SIGTERM : 0, has_run ? ENDING_SECONDS : 0);
 }
 
 /* A server that is started again goes on from what is there: all of it has to be this run's. */
@@ -236,10 +194,12 @@ static dt_status *start_all(local_run *run) {
     run->ports = DT_NEW_ARRAY(run->arena, int, run->n_servers);
     run->addresses = DT_NEW_ARRAY(run->arena, char *, run->n_servers);
     run->children = DT_NEW_ARRAY(run->arena, child, run->n_servers + run->n_workers);
+    run->processes = DT_NEW_ARRAY(run->arena, dt_child *, run->n_servers + run->n_workers);
     for (int s = 0; s < run->n_servers; s++) DT_TRY(reserve_port(run, s));
     for (int i = 0; i < run->n_servers + run->n_workers; i++) {
         bool is_server = i < run->n_servers;
         run->children[run->n_children] = (child){.is_server = is_server, .number = is_server ? i : i - run->n_servers};
+        run->processes[run->n_children] = &run->children[run->n_children].process;
         DT_TRY(start(run, &run->children[run->n_children++]));
     }
     return NULL;
@@ -260,7 +220,7 @@ dt_status *dtrun_local_servers(const dtrun_call *call, int *code) {
                      .n_servers = call->local_servers,
                      .n_workers = call->workers > 0 ? call->workers : 1};
     free(program);
-    dtrun_catch_signals(ask_to_stop);
+    dtrun_catch_signals(dt_supervisor_ask);
     const char *settings;
     dt_status *status = dtrun_settings(call, arena, &settings); /* what all servers would say is said here, once */
     if (status == NULL) status = check_past(&call->run);

@@ -19,9 +19,8 @@ ALLOWED = {
     ("op.c", "storages"): "the op table, filled in once",
     ("op.c", "by_name"): "the op table, filled in once",
     ("op.c", "once"): "whether it has been",
-    ("launch.c", "n_asked"): "how many signals have asked `dtrun launch` to end",
-    ("local_servers.c", "asked"): "the signal that asked servers and workers of this machine to end",
-    ("local_servers.c", "n_asked"): "how many signals have done so",
+    ("supervisor.c", "asked_by"): "the signal that asked processes of this machine to end",
+    ("supervisor.c", "n_asked"): "how many signals have done so",
     ("llvm.c", "once"): "whether LLVM's registry of targets, which is the process's, has been filled in",
 }
 WRITABLE = re.compile(r"\.(data|bss|tdata|tbss)(?!\.rel\.ro)|\*COM\*")
