@@ -3,7 +3,8 @@
  * The gradient of a convolution's input reads, for index o of the result and tap r, index (o - factor * r + shift) / stride of its operand, and
  * nothing where the division leaves a remainder: with stride 2 that is three products of four. Which taps leave none depends on o mod stride alone.
  * So the nest becomes one for each such phase: a dense product over the indices and taps of that phase, whose operand is read at consecutive indices.
- * A phase without taps only stores what becomes of 0. */
+ * A phase without taps only stores what becomes of 0. For finite numbers that is exact; an infinite or NaN weight counts where it is a term alone, and is
+ * not multiplied by the zeros between. */
 #include "compiler/kernel/nest.h"
 #include "compiler/passes/schedule.h"
 
