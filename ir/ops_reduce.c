@@ -160,18 +160,39 @@ dt_status *dt_gradient_reduce_min(dt_builder *builder, const dt_value *value, dt
     return wanted[0] ? first_position(builder, value, "argmin", g, &gradients[0]) : NULL;
 }
 
-/* The product of the others: result / x, and where x is 0 the product of those that are not, if x is the only 0. */
+/* The sum over the axes, for each element that was reduced, of what the formula makes of x. */
+static dt_status *sum_of(dt_builder *builder, const dt_value *value, const char *formula, dt_value **sum) {
+    DT_TRY(dt_build_expression(builder, sum, formula, (const char *const[]){"x"}, (dt_value *[]){value->operands[0]}, 1));
+    DT_TRY(dt_build_like(builder, sum, "reduce_sum", sum, 1, value, NULL, 0));
+    return spread(builder, value, *sum, sum);
+}
+
+/* As sum_of, the product. */
+static dt_status *product_of(dt_builder *builder, const dt_value *value, const char *formula, dt_value **product) {
+    DT_TRY(dt_build_expression(builder, product, formula, (const char *const[]){"x"}, (dt_value *[]){value->operands[0]}, 1));
+    DT_TRY(dt_build_like(builder, product, "reduce_product", product, 1, value, NULL, 0));
+    return spread(builder, value, *product, product);
+}
+
+/* The product of the others, which is that of the numbers among them times that of the zeros among them.
+ *
+ * The zeros are written as what they are, not as the constant 0, for this is differentiated again. Of one zero there is no other; of two the other is
+ * their sum less x; of three the others' product is half of what the square of their sum has more than the sum of their squares. More are needed only
+ * by the fourth gradient, which is not right there. */
 dt_status *dt_gradient_reduce_product(dt_builder *builder, const dt_value *value, dt_value *g, const bool *wanted, dt_value **gradients) {
     if (!wanted[0]) return NULL;
-    dt_value *x = value->operands[0], *nonzero, *product, *n_zeros;
-    DT_TRY(dt_build_expression(builder, &nonzero, "where(x == 0, 1, x)", (const char *const[]){"x"}, &x, 1));
-    DT_TRY(dt_build_like(builder, &product, "reduce_product", &nonzero, 1, value, NULL, 0));
-    DT_TRY(dt_build_expression(builder, &n_zeros, "where(x == 0, 1, 0)", (const char *const[]){"x"}, &x, 1));
-    DT_TRY(dt_build_like(builder, &n_zeros, "reduce_sum", &n_zeros, 1, value, NULL, 0));
-    DT_TRY(spread(builder, value, product, &product));
-    DT_TRY(spread(builder, value, n_zeros, &n_zeros));
+    dt_value *x = value->operands[0], *numbers, *zeros, *n, *sum, *squares;
+    DT_TRY(product_of(builder, value, "where(x == 0, 1, x)", &numbers));
+    DT_TRY(product_of(builder, value, "where(x == 0, x, 1)", &zeros));
+    DT_TRY(sum_of(builder, value, "where(x == 0, 1, 0)", &n));
+    DT_TRY(sum_of(builder, value, "where(x == 0, x, 0)", &sum));
+    DT_TRY(sum_of(builder, value, "where(x == 0, x * x, 0)", &squares));
     DT_TRY(spread(builder, value, g, &g));
-    return dt_build_expression(builder, &gradients[0],
-                               "where(x == 0, where(n_zeros == 1, g * product, 0), where(n_zeros == 0, g * product / nonzero, 0))",
-                               (const char *const[]){"x", "n_zeros", "g", "product", "nonzero"}, (dt_value *[]){x, n_zeros, g, product, nonzero}, 5);
+    const char *names[] = {"x", "n", "g", "numbers", "zeros", "sum", "squares", "others"};
+    dt_value *values[] = {x, n, g, numbers, zeros, sum, squares, NULL};
+    DT_TRY(dt_build_expression(builder, &values[7],
+                               "where(n == 1, 1, where(n == 2, sum - x, where(n == 3, 0.5 * ((sum - x) * (sum - x) - (squares - x * x)), 0)))", names,
+                               values, 7));
+    return dt_build_expression(builder, &gradients[0], "where(x == 0, g * numbers * others, g * numbers / where(x == 0, 1, x) * zeros)", names,
+                               values, 8);
 }

@@ -12,6 +12,7 @@
 #include "ir/interpret.h"
 #include "ir/scalar.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct simplify {
@@ -31,7 +32,10 @@ static dt_builder builder_at(const simplify *s, dt_value *value) {
 
 static bool is_constant(const dt_value *value) { return dt_value_is(value, "constant"); }
 
-static bool is_filled_with(const dt_value *value, double number) { return is_constant(value) && dt_value_number(value, "value") == number; }
+/* To the bit: x - -0 is 0 where x is -0. */
+static bool is_filled_with(const dt_value *value, double number) {
+    return is_constant(value) && dt_value_number(value, "value") == number && !signbit(dt_value_number(value, "value"));
+}
 
 static bool is_alias(const dt_value *value) { return value->op->class == DT_CLASS_MOVE && value->op->loops == NULL; }
 
@@ -109,7 +113,16 @@ static dt_status *spread_constants(simplify *s, dt_value *value, dt_value **repl
     return dt_build_constant_like(&builder, replacement, value->operands[0], value->shape);
 }
 
-/* An elementwise value of constants is a constant: its formula is evaluated by the oracle. */
+/* A choice whose condition is known is one of its two. */
+static dt_status *drop_known_choice(simplify *s, dt_value *value, dt_value **replacement) {
+    (void)s;
+    if (dt_value_is(value, "where") && is_constant(value->operands[0]))
+        *replacement = value->operands[dt_value_scalar(value->operands[0], "value").i == 0 ? 2 : 1];
+    return NULL;
+}
+
+/* An elementwise value of constants is a constant: its formula is evaluated by the oracle. What is exact stays exact; exp and its like are rounded
+ * once there, and are within their rows' bounds of that in a kernel. */
 static dt_status *fold_constants(simplify *s, dt_value *value, dt_value **replacement) {
     if (value->op->class != DT_CLASS_MAP || value->n_operands == 0 || value->n_operands > 8) return NULL;
     dt_tensor operands[8];
@@ -323,7 +336,8 @@ static void join_equal_values(simplify *s) {
 /* ---- the pass ---- */
 
 static const rule rules[] = {
-    drop_neutral_operand, drop_double_inverse, drop_no_move, join_reshapes, spread_constants, fold_constants, sum_before_scatter, sink_reshapes,
+    drop_neutral_operand, drop_double_inverse, drop_no_move,       join_reshapes, spread_constants,
+    fold_constants,       drop_known_choice,   sum_before_scatter, sink_reshapes,
 };
 
 static dt_status *apply_rules(simplify *s) {
