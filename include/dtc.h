@@ -275,6 +275,7 @@ typedef struct dtc_operation {
     const char *gradient, *numpy; /* for each operand; an equivalent of NumPy's */
     const char *accuracy;         /* of the kernels that compute it */
     const char *text;             /* what `dtc ops NAME` prints: all of this */
+    const char *conformance;      /* what `dtc ops --conformance NAME` prints */
 } dtc_operation;
 
 /* In one piece of memory, with all that it points to. */
@@ -282,6 +283,7 @@ typedef struct dtc_operations {
     const char *text; /* what `dtc ops` prints: all of them, by kind */
     const dtc_operation *const *operations;
     size_t n_operations;
+    const char *conformance; /* what `dtc ops --conformance` prints: of each operation and element type what tests show to hold */
 } dtc_operations;
 
 /* The table of operations. */

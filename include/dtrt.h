@@ -278,6 +278,7 @@ typedef struct dtrt_session_options {
     const char *by_rows;   /* on CPUs, of tables of which steps take rows alone, update the rows that a batch names, and share rows out over
                               processes. "exact": the same bits, an error where an update changes rows without a gradient; "lazy": these
                               change when a batch names them, other bits; or NULL: all of each table. Not in a forward-only session */
+    int no_data_check;     /* what several processes read of the program's data is not compared */
 } dtrt_session_options;
 
 /* Allocates all that steps need: no memory is allocated inside them. `options` or NULL. Variables are 0 until dtrt_initialize, a load or a write.

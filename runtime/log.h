@@ -73,6 +73,7 @@ typedef struct dt_log_end {
     int64_t steps, epochs;
     double seconds;
     double first_step_seconds; /* from the start of the process to the end of its first step; < 0: none */
+    double data_check_seconds; /* of this process's threads, to compare what several processes read; 0: nothing was compared */
 } dt_log_end;
 
 /* What is to run: details of a step, of this process. */

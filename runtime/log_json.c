@@ -129,6 +129,7 @@ static void add_end(dt_text *line, const dt_log_end *end) {
     add_integer(line, "epochs", end->epochs);
     add_rounded(line, "seconds", end->seconds, 6);
     if (end->first_step_seconds >= 0) add_rounded(line, "first_step_seconds", end->first_step_seconds, 6);
+    if (end->data_check_seconds > 0) add_rounded(line, "data_check_seconds", end->data_check_seconds, 6);
 }
 
 static void add_leases(dt_text *line, const dt_log_leases *leases) {

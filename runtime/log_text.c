@@ -149,6 +149,7 @@ static void say_end(dt_text *line, const dt_log_end *end) {
     dt_text_format(line, "%s%s step%s in ", regroups ? "workers have come or gone: " : "done: ", dt_text_with_commas(end->steps, commas),
                    dt_plural(end->steps));
     say_duration(line, end->seconds);
+    if (end->data_check_seconds > 0) dt_text_format(line, ", data compared in %.3f s", end->data_check_seconds);
     dt_text_append(line, because);
 }
 

@@ -33,6 +33,7 @@
     X(int64_t central, "has --placement=central (1) or mirrored (0):", "%" PRId64, record->central)                                                  \
     X(int64_t shard_optimizer, "has --shard-optimizer (1) or does not (0):", "%" PRId64, record->shard_optimizer)                                    \
     X(int64_t by_rows, "has --rows (1), --lazy-rows (2) or neither (0):", "%" PRId64, record->by_rows)                                               \
+    X(int64_t no_data_check, "has --no-data-check (1) or does not (0):", "%" PRId64, record->no_data_check)                                          \
     X(int64_t timeline_steps, "has --timeline-steps (0: none):", "%" PRId64, record->timeline_steps)                                                 \
     X(int64_t logs, "has --log-dir (1) or does not (0):", "%" PRId64, record->logs)                                                                  \
     X(uint64_t flags,                                                                                                                                \
@@ -83,6 +84,7 @@ static record record_of(const dt_artifact *artifact, const char *command, const 
                    .central = run->central,
                    .shard_optimizer = run->shard_optimizer,
                    .by_rows = run->by_rows,
+                   .no_data_check = run->no_data_check,
                    .timeline_steps = run->timeline_steps,
                    .logs = run->log_dir != NULL,
                    .level = kernels->level == NULL ? dt_kernels_best_level(artifact) : 0,

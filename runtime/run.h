@@ -46,6 +46,7 @@ typedef struct dt_run_options {
     bool has_seed;
     int64_t seed;
     bool ignore_bad_index;
+    bool no_data_check;         /* what members of a run read is not compared */
     const char *checkpoint_dir; /* or NULL */
     const char *init;           /* safetensors file or checkpoint, or NULL */
     const char *map;            /* of the names in it, or NULL */
@@ -129,6 +130,9 @@ dt_status *dt_run_describe(const dt_session *session, const char *data, dt_check
 
 /* Which rows of each global batch this process holds, {0} where all: options->on's session, or one that is to be created with `about`. */
 dt_status *dt_run_find_rows(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_row_range *rows);
+/* The same for a pipeline: which rows this process makes, and which of others it is to compare. data->parts is to be released once pipelines are
+ * open. */
+dt_status *dt_run_share_data(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_pipeline_options *data);
 
 /* options->on's session, or a new one, which dt_run_free_session frees. */
 dt_status *dt_run_open_session(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_session **session);
@@ -149,9 +153,6 @@ void dt_run_warn_of_differences(dt_log *log, const dt_checkpoint_state *then, co
 
 /* Whether this process writes what is written once: checkpoints, results, the log. */
 bool dt_run_leads(const dt_run_options *options);
-
-/* All processes find as many examples: files of one name may differ from machine to machine. */
-dt_status *dt_run_compare_data(dt_session *session, const dt_pipeline *pipeline);
 
 /* Says what each process reads whole, though it makes a part of the batches. */
 void dt_run_log_reading(dt_log *log, const dt_pipeline *pipeline);

@@ -1,4 +1,6 @@
 /* run_evaluate: one pass of a step that does not train over its data, with weights from a checkpoint or a file. */
+#include "base/memory.h"
+#include "runtime/data_check.h"
 #include "runtime/run.h"
 #include "runtime/runner.h"
 #include "runtime/threads/clock.h"
@@ -32,7 +34,7 @@ static dt_status *evaluate(const dt_kernels *kernels, dt_session *session, dt_pi
     int64_t epoch;
     dt_runner *runner;
     double began = dt_seconds_now();
-    DT_TRY(dt_run_compare_data(session, pipeline));
+    DT_TRY(dt_data_check_start(session, pipeline));
     DT_TRY(dt_run_prepare_weights(session, options, log, &epoch));
     DT_TRY(dt_pipeline_check(pipeline, step));
     DT_TRY(dt_run_open_runner(kernels, session, options, step, &runner));
@@ -45,7 +47,8 @@ static dt_status *evaluate(const dt_kernels *kernels, dt_session *session, dt_pi
                                         .steps = dt_reports_n_added(dt_runner_reports(runner)),
                                         .epochs = 1,
                                         .seconds = dt_seconds_now() - began,
-                                        .first_step_seconds = -1});
+                                        .first_step_seconds = -1,
+                                        .data_check_seconds = dt_pipeline_mark_seconds(pipeline)});
     dt_run_free_runner(options, runner);
     return status != NULL || !whole ? status : dt_log_status(log);
 }
@@ -79,8 +82,9 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
                                 .stop = options->stop,
                                 .progress = dt_processes_progress(options->processes),
                                 .timeline = options->timeline};
-    DT_TRY(dt_run_find_rows(kernels, options, &about, &data.part));
-    dt_status *status = dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &pipeline);
+    dt_status *status = dt_run_share_data(kernels, options, &about, &data);
+    if (status == NULL) status = dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &pipeline);
+    dt_release((void *)(uintptr_t)data.parts);
     if (status == NULL) about.steps_per_epoch = dt_pipeline_n_batches(pipeline);
     if (status == NULL) status = dt_run_open_session(kernels, options, &about, &session);
     if (status == NULL) status = evaluate(kernels, session, pipeline, step, options, log);

@@ -45,6 +45,7 @@ static dt_status *open_step(lessee *self, int step) {
                                 .rows = self->terms.rows,
                                 .seed = self->terms.seed,
                                 .ignore_bad_index = self->options->ignore_bad_index,
+                                .marks = !self->options->no_data_check,
                                 .stop = self->options->stop,
                                 .progress = dt_processes_progress(self->options->processes),
                                 .timeline = self->options->timeline};
@@ -100,6 +101,30 @@ static dt_status *count_ignored(lessee *self, leased_step *one) {
     return NULL;
 }
 
+/* Server 0 hears what this worker has read. all: something is wrong with it. */
+static dt_status *tell_examples(lessee *self, const dt_ps_lease *lease, bool all) {
+    const dt_pipeline *data = self->steps[lease->step].data;
+    uint64_t *words;
+    size_t n;
+    if (self->options->no_data_check) return NULL;
+    DT_TRY(dt_pipeline_marks(data, &words, &n));
+    dt_ps_examples examples = {.step = (uint32_t)lease->step,
+                               .epoch = (uint64_t)lease->epoch,
+                               .batch = (uint64_t)lease->batch,
+                               .n_examples = (uint64_t)dt_pipeline_n_examples(data),
+                               .layout = dt_pipeline_layout(data),
+                               .all = all};
+    return dt_ps_leasing_tell(self->team, examples, words, n);
+}
+
+/* The batch of the lease that is held first. */
+static dt_status *take_batch(lessee *self, const dt_ps_lease *lease, dt_pipeline_batch *batch) {
+    dt_status *status = dt_pipeline_next(self->steps[lease->step].data, batch);
+    bool is_wrong = dt_status_code(status) == DT_OUT_OF_RANGE;
+    if ((status == NULL && !batch->stopped) || is_wrong) status = dt_status_first(status, tell_examples(self, lease, is_wrong));
+    return status;
+}
+
 static dt_status *compute(lessee *self, const dt_ps_lease *lease, const dt_pipeline_batch *batch) {
     leased_step *one = &self->steps[lease->step];
     dt_batch run = {.inputs = batch->inputs, .rows = batch->rows, .counter = lease->batch};
@@ -118,9 +143,11 @@ static dt_status *work(lessee *self) {
         DT_TRY(take_leases(self));
         if (self->n_held == 0) return NULL;
         dt_ps_lease lease = self->held[0];
-        DT_TRY(dt_pipeline_next(self->steps[lease.step].data, &batch));
+        DT_TRY(take_batch(self, &lease, &batch));
         if (batch.stopped) return NULL;
-        DT_TRY(compute(self, &lease, &batch));
+        dt_status *status = compute(self, &lease, &batch);
+        if (dt_status_code(status) == DT_OUT_OF_RANGE) status = dt_status_first(status, tell_examples(self, &lease, true));
+        DT_TRY(status);
         self->held[0] = self->held[1];
         self->n_held--;
     }

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/data/npy.h"
+#include "runtime/data_check.h"
 #include "runtime/png_file.h"
 #include "runtime/run.h"
 #include "runtime/threads/clock.h"
@@ -149,7 +150,7 @@ static dt_status *write_results(const prediction *all, const dt_run_options *opt
 static dt_status *predict(prediction *all, const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
     int64_t epoch;
     DT_TRY(dt_pipeline_check(all->pipeline, all->step));
-    DT_TRY(dt_run_compare_data(all->session, all->pipeline));
+    DT_TRY(dt_data_check_start(all->session, all->pipeline));
     DT_TRY(check_results(all));
     DT_TRY(check_pictures(all, options, log));
     DT_TRY(dt_run_prepare_weights(all->session, options, log, &epoch));

@@ -172,18 +172,6 @@ dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *option
 
 bool dt_run_leads(const dt_run_options *options) { return dt_processes_number(options->processes) == 0; }
 
-dt_status *dt_run_compare_data(dt_session *session, const dt_pipeline *pipeline) {
-    dt_session_answers n;
-    DT_TRY(dt_session_ask(session, dt_pipeline_n_examples(pipeline), &n));
-    if (n.other < 0) return NULL;
-    char other[160];
-    dt_session_print_process(session, n.other, other, sizeof other);
-    return dt_error(DT_FAILED_PRECONDITION,
-                    "not all processes find the same data: %s finds %" PRId64 " examples in its files, process 0 %" PRId64
-                    "; --data names a folder that has the same files on all machines",
-                    other, n.of_other, n.of_first);
-}
-
 void dt_run_log_reading(dt_log *log, const dt_pipeline *pipeline) {
     dt_text about = {0}, whole = {0};
     dt_pipeline_print_about(pipeline, &about);
@@ -241,6 +229,19 @@ dt_status *dt_run_find_rows(const dt_kernels *kernels, const dt_run_options *opt
     if (options->on == NULL) return dt_session_find_rows(kernels, about, rows);
     *rows = dt_session_rows_here(options->on->session);
     return NULL;
+}
+
+dt_status *dt_run_share_data(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_pipeline_options *data) {
+    int n = dt_processes_count(options->processes);
+    DT_TRY(dt_run_find_rows(kernels, options, about, &data->part));
+    data->marks = !options->no_data_check && (n > 1 || options->team != NULL);
+    if (!data->marks || options->team != NULL || !dt_run_leads(options)) return NULL;
+    dt_row_range *parts = dt_allocate((size_t)n * sizeof *parts);
+    if (parts == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    dt_status *status = dt_session_find_parts(kernels, options->on != NULL ? dt_session_get_options(options->on->session) : about, parts);
+    data->parts = parts;
+    data->n_parts = n;
+    return status;
 }
 
 dt_status *dt_run_open_session(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_session **session) {

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_writer.h"
+#include "runtime/data_check.h"
 #include "runtime/execution/launch_values.h"
 #include "runtime/log_folder.h"
 #include "runtime/metric.h"
@@ -209,10 +210,11 @@ static dt_status *check_checkpoint(training *run, const dt_checkpoint_state *sav
     if (steps.other < 0) return NULL;
     char first[32], others[32], other[160];
     dt_session_print_process(run->session, steps.other, other, sizeof other);
-    return dt_error_in(DT_FAILED_PRECONDITION, run->options->checkpoint_dir, 0,
-                       "not all processes find the same newest checkpoint there: process 0 finds %s, %s %s; --checkpoint-dir names a folder that all "
-                       "machines share",
-                       print_step(steps.of_first, first, sizeof first), other, print_step(steps.of_other, others, sizeof others));
+    return dt_fault_of(
+        run->session, steps.other,
+        "%s: not all processes find the same newest checkpoint there: process 0 finds %s, %s %s; --checkpoint-dir names a folder that all "
+        "machines share",
+        run->options->checkpoint_dir, print_step(steps.of_first, first, sizeof first), other, print_step(steps.of_other, others, sizeof others));
 }
 
 /* ---- a session of the caller's ---- */
@@ -275,6 +277,15 @@ static int64_t epochs_of(const dt_run_options *options, int64_t steps_per_epoch)
     return options->max_steps > 0 ? (options->max_steps - 1) / steps_per_epoch + 1 : 1; /* it may be -1, or 0 */
 }
 
+static dt_status *open_pipelines(training *run, const dt_pipeline_options *data) {
+    DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->from], data, &run->data));
+    for (int i = 0; i < run->n_evaluations; i++) {
+        int pipeline = run->artifact->steps[run->evaluations[i].step].pipeline;
+        DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[pipeline], data, &run->evaluations[i].data));
+    }
+    return NULL;
+}
+
 static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
     const dt_run_options *options = run->options;
     dt_run_options shape = *options;
@@ -290,13 +301,10 @@ static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
                                 .stop = options->stop,
                                 .progress = dt_processes_progress(options->processes),
                                 .timeline = options->timeline};
-    DT_TRY(dt_run_find_rows(run->kernels, run->options, &run->about, &data.part));
-    DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->from], &data, &run->data));
-    for (int i = 0; i < run->n_evaluations; i++) {
-        int pipeline = run->artifact->steps[run->evaluations[i].step].pipeline;
-        DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[pipeline], &data, &run->evaluations[i].data));
-    }
-    return NULL;
+    dt_status *status = dt_run_share_data(run->kernels, run->options, &run->about, &data);
+    if (status == NULL) status = open_pipelines(run, &data);
+    dt_release((void *)(uintptr_t)data.parts);
+    return status;
 }
 
 /* New weights, those of --init, or all of a checkpoint. */
@@ -387,11 +395,25 @@ static dt_status *find_metrics(training *run) {
     return status;
 }
 
+/* Of what a worker has read for a lease of some step. */
+static dt_status *compare_examples(void *context, const dt_ps_examples *said, const uint64_t *words, size_t n, dt_text *what) {
+    const training *run = context;
+    dt_pipeline *data = (int)said->step == run->step ? run->data : NULL;
+    for (int i = 0; i < run->n_evaluations; i++)
+        if ((int)said->step == run->evaluations[i].step) data = run->evaluations[i].data;
+    if (data == NULL) return dt_error(DT_DATA_LOSS, "examples of a step that is not leased");
+    return dt_data_check_lease(
+        data,
+        &(dt_lease_examples){.n_examples = (int64_t)said->n_examples, .layout = said->layout, .all = said->all != 0, .words = words, .n_words = n},
+        what);
+}
+
 /* Batches come as leases, each of one replica. */
 static dt_status *open_serving(training *run) {
     const dt_run_options *options = run->options;
     dt_serving_options serving = {
         .team = options->team, .session = run->session, .processes = options->processes, .stop = options->stop, .step = run->step};
+    if (!options->no_data_check) serving.check = (dt_ps_examples_check){compare_examples, run};
     return dt_serving_create(&serving, run->about.said_replicas, &run->serving);
 }
 
@@ -422,8 +444,8 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     run->about.said_replicas = run->about.replicas;
     DT_TRY(open_data(run, saved));
     DT_TRY(open_session(run));
-    DT_TRY(dt_run_compare_data(run->session, run->data));
-    for (int i = 0; i < run->n_evaluations; i++) DT_TRY(dt_run_compare_data(run->session, run->evaluations[i].data));
+    DT_TRY(dt_data_check_start(run->session, run->data));
+    for (int i = 0; i < run->n_evaluations; i++) DT_TRY(dt_data_check_start(run->session, run->evaluations[i].data));
     DT_TRY(check_checkpoint(run, saved));
     DT_TRY(check_folder(run));
     DT_TRY(describe_state(run));
@@ -723,6 +745,12 @@ static bool wants_pause(const training *run, int64_t first_epoch) {
     return on != NULL && on->pause_after > 0 && run->state.epoch - first_epoch >= on->pause_after && run->state.epoch < run->about.epochs;
 }
 
+static double mark_seconds(const training *run) {
+    double seconds = dt_pipeline_mark_seconds(run->data);
+    for (int i = 0; i < run->n_evaluations; i++) seconds += dt_pipeline_mark_seconds(run->evaluations[i].data);
+    return seconds;
+}
+
 static dt_status *train_epochs(training *run, dt_checkpoint_state *saved) {
     int64_t first_step = run->state.step, first_epoch = run->state.epoch;
     run->began = dt_seconds_now();
@@ -741,7 +769,8 @@ static dt_status *train_epochs(training *run, dt_checkpoint_state *saved) {
                                          .steps = run->state.step,
                                          .epochs = run->state.epoch,
                                          .seconds = dt_seconds_now() - run->began,
-                                         .first_step_seconds = run->first_step_seconds});
+                                         .first_step_seconds = run->first_step_seconds,
+                                         .data_check_seconds = mark_seconds(run)});
     return output_status(run);
 }
 

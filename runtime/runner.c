@@ -3,9 +3,11 @@
 #include "runtime/runner.h"
 
 #include "base/memory.h"
+#include "runtime/data_check.h"
 #include "runtime/threads/clock.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 struct dt_runner {
@@ -21,6 +23,7 @@ struct dt_runner {
     double *numbers;           /* [n_numbers] these */
     dtrt_report_array *arrays; /* [n_arrays] the others */
     int n_numbers, n_arrays;
+    dt_step_record *records; /* [processes] */
 
     dt_pipeline_batch next; /* fetched ahead */
     bool has_next;
@@ -58,8 +61,9 @@ static dt_status *fill(dt_runner *runner, const dt_kernels *kernels) {
     runner->names = dt_allocate_zeroed(n, sizeof *runner->names);
     runner->numbers = dt_allocate_zeroed(n, sizeof *runner->numbers);
     runner->arrays = dt_allocate_zeroed(n, sizeof *runner->arrays);
-    bool complete =
-        runner->aggregates != NULL && runner->values != NULL && runner->names != NULL && runner->numbers != NULL && runner->arrays != NULL;
+    runner->records = dt_allocate_zeroed((size_t)dt_session_n_processes(runner->session), sizeof *runner->records);
+    bool complete = runner->aggregates != NULL && runner->values != NULL && runner->names != NULL && runner->numbers != NULL &&
+                    runner->arrays != NULL && runner->records != NULL;
     if (!complete) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     sort_reports(runner, dt_kernels_artifact(kernels));
     return NULL;
@@ -91,6 +95,7 @@ void dt_runner_destroy(dt_runner *runner) {
     dt_release(runner->names);
     dt_release(runner->numbers);
     dt_release(runner->arrays);
+    dt_release(runner->records);
     dt_release(runner);
 }
 
@@ -116,6 +121,30 @@ dt_status *dt_runner_begin(dt_runner *runner, dt_pipeline *pipeline, int64_t epo
     return NULL;
 }
 
+/* What a process says of an example, for people. */
+typedef struct dt_place {
+    char text[DT_RECORD_BYTES];
+} dt_place;
+
+/* Where the example of the first bad index comes from, which the process that made it knows, and which process that is. */
+static dt_status *find_place(dt_runner *runner, int64_t before, dt_text *holder, dt_text *place) {
+    const dt_bad_index *bad = dt_session_bad_index(runner->session);
+    int n = dt_session_n_processes(runner->session), holds = dt_session_process_of_row(runner->session, bad->row);
+    dt_pipeline_print_example(runner->pipeline, runner->step, before + bad->row, bad->value, place);
+    if (n == 1) return NULL;
+    char name[160];
+    dt_place *places = dt_allocate_zeroed((size_t)n, sizeof *places);
+    if (places == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    for (int p = 0; p < n; p++) snprintf(places[p].text, sizeof places[p].text, "%s", place->n > 0 ? place->data : "");
+    dt_status *status = dt_session_gather_records(runner->session, places, sizeof *places);
+    dt_text_free(place);
+    dt_session_print_process(runner->session, holds, name, sizeof name);
+    dt_text_format(holder, ", in %s", name);
+    if (status == NULL) dt_text_append(place, places[holds].text);
+    dt_release(places);
+    return status;
+}
+
 /* `before`: the pipeline's position before this batch; -1: it was the caller's. */
 static dt_status *check_indices(dt_runner *runner, int64_t before) {
     const dt_bad_index *bad = dt_session_bad_index(runner->session);
@@ -124,12 +153,14 @@ static dt_status *check_indices(dt_runner *runner, int64_t before) {
     if (runner->ignore_bad_index) return NULL;
     dt_status *status = dt_session_bad_index_status(runner->session);
     if (bad->row < 0 || before < 0) return status;
-    dt_text place = {0};
-    dt_pipeline_print_example(runner->pipeline, runner->step, before + bad->row, bad->value, &place);
-    dt_status *longer = dt_error(dt_status_code(status), "%s; that is example %lld of epoch %lld, both from 0%s%s. --bad-index=ignore goes on",
-                                 dt_status_message(status), (long long)(before + bad->row), (long long)runner->epoch, place.n > 0 ? ": " : "",
-                                 place.n > 0 ? place.data : "");
+    dt_text place = {0}, holder = {0};
+    dt_status *failed = find_place(runner, before, &holder, &place);
+    dt_status *longer = dt_error(dt_status_code(status), "%s; that is example %lld of epoch %lld, both from 0%s%s%s. --bad-index=ignore goes on",
+                                 dt_status_message(status), (long long)(before + bad->row), (long long)runner->epoch, holder.n > 0 ? holder.data : "",
+                                 place.n > 0 ? ": " : "", place.n > 0 ? place.data : "");
+    dt_status_free(failed); /* what it would have said is only lacking */
     dt_text_free(&place);
+    dt_text_free(&holder);
     dt_status_free(status);
     return longer;
 }
@@ -155,17 +186,16 @@ static dt_status *check_numbers(dt_runner *runner, int64_t counter) {
                     about->trains ? "; a smaller learning rate may help, and --check-numerics says where it came from" : "");
 }
 
+/* Of several processes, whose files may differ, this one says who it is. */
 static dt_status *fetch(dt_runner *runner) {
+    char name[160];
     runner->has_next = true;
-    return dt_pipeline_next(runner->pipeline, &runner->next);
-}
-
-/* No process runs a step that another one does not run. */
-static dt_status *agree_to_stop(dt_runner *runner, bool here, bool *stopped) {
-    dt_session_answers all;
-    DT_TRY(dt_session_ask(runner->session, here, &all));
-    *stopped = all.most != 0;
-    return NULL;
+    dt_status *status = dt_pipeline_next(runner->pipeline, &runner->next);
+    if (status == NULL || dt_session_n_processes(runner->session) == 1) return status;
+    dt_session_print_process(runner->session, dt_processes_number(dt_session_get_options(runner->session)->processes), name, sizeof name);
+    dt_status *longer = dt_error(dt_status_code(status), "%s: %s", name, dt_status_message(status));
+    dt_status_free(status);
+    return longer;
 }
 
 /* While a step runs, for the one of `counter`. What is wrong with the data is told by the next step; when the session fails, this one has failed too.
@@ -225,7 +255,8 @@ dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runn
     runner->next_status = NULL;
     DT_TRY(status);
     dt_pipeline_batch batch = runner->next;
-    DT_TRY(agree_to_stop(runner, batch.stopped || (stop && batch.rows > 0), &stopped));
+    /* No process runs a step that another one does not run, or on other data. */
+    DT_TRY(dt_data_check_step(runner->session, runner->pipeline, runner->records, batch.stopped || (stop && batch.rows > 0), &stopped));
     dt_batch run = {.inputs = runner->staged ? NULL : batch.inputs, .rows = batch.rows, .counter = counter};
     runner->has_next = runner->staged = false;
     runner->waited += batch.waited;

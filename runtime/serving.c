@@ -49,6 +49,7 @@ dt_status *dt_serving_create(const dt_serving_options *options, int64_t replicas
     dt_ps_leasing_agree(
         options->team,
         &(dt_ps_run_terms){.seed = about->seed, .replicas = replicas, .rows = about->rows, .epochs = about->epochs, .steps = about->steps_per_epoch});
+    dt_ps_leasing_compare(options->team, &options->check);
     *serving = made;
     return NULL;
 }

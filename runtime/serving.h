@@ -17,7 +17,8 @@ typedef struct dt_serving_options {
     dt_session *session;
     dt_processes *processes;
     const atomic_int *stop;
-    int step; /* of the artifact: the one that trains */
+    int step;                   /* of the artifact: the one that trains */
+    dt_ps_examples_check check; /* of server 0: of what workers read; .compare NULL: nothing is */
 } dt_serving_options;
 
 /* `replicas` is what was asked for. Everything outlives it. DT_FAILED_PRECONDITION: the step does not go with leases. */

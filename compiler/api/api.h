@@ -10,6 +10,7 @@
  *   format.c    dtc_format
  *   json.c      a finding as JSON
  *   operations.c  dtc_list_operations
+ *   conformance.c  what tests show of each operation, as a table
  *   pack.c      dtc_pack
  *   cuda.c      what a compilation does for GPUs */
 #ifndef DT_API_API_H
@@ -71,6 +72,10 @@ dt_status *dt_api_tell(dt_api_call *call, int (*task)(void *argument), void *arg
 
 /* Writes a call's result to `output`, unless that is NULL, and gives it to `bytes`, unless that is; the text, on the heap, is freed or given. */
 dt_status *dt_api_give(dt_text *text, const char *output, dtc_bytes *bytes);
+
+/* What `dtc ops --conformance` prints, of one operation and of all. */
+const char *dt_api_conformance_of(dt_arena *arena, const dt_op *op);
+const char *dt_api_conformance(dt_arena *arena);
 
 /* What a call gives as a struct in one piece of memory: make(arena, context) makes all of it in an arena of its own, the struct itself of
  * dt_api_kept, and returns that. dt_api_release frees it, and NULL. */

@@ -75,6 +75,7 @@ static const dtc_operation *describe(dt_arena *arena, const dt_op *op) {
                                  .numpy = op->numpy,
                                  .accuracy = accuracy_of(arena, op)};
     operation->text = text_of(arena, operation);
+    operation->conformance = dt_api_conformance_of(arena, op);
     return operation;
 }
 
@@ -93,7 +94,7 @@ static void *list(dt_arena *arena, const void *context) {
             dt_text_append(&text, operations[n++]->text);
         }
     }
-    *table = (dtc_operations){.text = text.data, .operations = operations, .n_operations = n};
+    *table = (dtc_operations){.text = text.data, .operations = operations, .n_operations = n, .conformance = dt_api_conformance(arena)};
     return table;
 }
 

@@ -313,7 +313,7 @@ class Program(_dt.Program):
                 checkpoints: Path | None = None, forward_only: bool = False, ignore_bad_index: bool = False, libraries: bool = True,
                 deadline: float = 0, check_numerics: bool = False, measure_kernels: bool = False, timeline_steps: int = 0,
                 processes: Processes | None = None, shard_optimizer: bool = False, fast_sums: bool = False,
-                placement: str = "mirrored", by_rows: str | None = None) -> Session:
+                placement: str = "mirrored", by_rows: str | None = None, data_check: bool = True) -> Session:
         """Put the variables of the program on devices, with new values from the seed.
 
         - `devices`: `"cpu"`, one device with all cores; `"cpu:2"`, the cores divided evenly among two; `"cpu:2x4"`, two of four; `"cuda:0"`.
@@ -339,6 +339,7 @@ class Program(_dt.Program):
         - `by_rows`: on CPUs, of a large table of which steps take rows alone, only the rows that a batch names are updated, and processes share its
           rows out. `"exact"`: the same bits, an error where the update changes rows without a gradient; `"lazy"`: such a row changes when a batch
           names it, with other bits; None: all of a table is a variable like others.
+        - `data_check`: whether what several processes read of the program's data is compared.
         """
         from dt.session import Session
 
@@ -346,7 +347,7 @@ class Program(_dt.Program):
                                forward_only=forward_only, ignore_bad_index=ignore_bad_index, no_libraries=not libraries, deadline=deadline,
                                data=None if data is None else os.fspath(data), check_numerics=check_numerics, measure_kernels=measure_kernels,
                                timeline_steps=timeline_steps, processes=processes, shard_optimizer=shard_optimizer, fast_sums=fast_sums,
-                               placement=placement, by_rows=by_rows)
+                               placement=placement, by_rows=by_rows, no_data_check=not data_check)
 
     def info(self) -> str:
         """What the program holds, as `dtrun info` prints it: variables, steps, data, code, memory."""

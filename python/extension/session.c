@@ -337,17 +337,18 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
                             "fast_sums",
                             "placement",
                             "by_rows",
+                            "no_data_check",
                             NULL};
     const dtpy_module *module = dtpy_module_of(type);
     if (module == NULL) return NULL;
     dtrt_session_options options = DTRT_INIT(dtrt_session_options);
     PyObject *program, *as_array, *listener, *processes;
     long long threads, replicas, global_batch, seed, timeline_steps;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OOzLLLLpppdzppLOppzz", names, module->program, &program, &as_array, &listener,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OOzLLLLpppdzppLOppzzp", names, module->program, &program, &as_array, &listener,
                                      &options.devices, &threads, &replicas, &global_batch, &seed, &options.forward_only, &options.ignore_bad_index,
                                      &options.no_libraries, &options.deadline_seconds, &options.data, &options.check_numerics,
                                      &options.measure_kernels, &timeline_steps, &processes, &options.shard_optimizer, &options.fast_sums,
-                                     &options.placement, &options.by_rows))
+                                     &options.placement, &options.by_rows, &options.no_data_check))
         return NULL;
     if (processes != Py_None && !PyObject_TypeCheck(processes, module->processes))
         return PyErr_SetString(PyExc_TypeError, "processes: dt.Processes() are, or None"), NULL;

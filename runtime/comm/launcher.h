@@ -8,21 +8,26 @@
 #include "base/status.h"
 
 typedef enum dt_launcher_kind {
-    DT_LAUNCHER_NONE,     /* nothing, or of one process alone */
-    DT_LAUNCHER_OPEN_MPI, /* mpirun, mpiexec or orterun of Open MPI */
-    DT_LAUNCHER_PMI,      /* mpirun of MPICH; srun --mpi=pmi2 */
-    DT_LAUNCHER_PMIX      /* srun --mpi=pmix */
+    DT_LAUNCHER_NONE,      /* nothing, or of one process alone */
+    DT_LAUNCHER_OPEN_MPI,  /* mpirun, mpiexec or orterun of Open MPI */
+    DT_LAUNCHER_PMI,       /* mpirun of MPICH; srun --mpi=pmi2 */
+    DT_LAUNCHER_PMIX,      /* srun --mpi=pmix */
+    DT_LAUNCHER_SLURM,     /* srun, where it tells processes nothing of MPI */
+    DT_LAUNCHER_PRRTE,     /* prterun or prun, of a program that is not Open MPI's */
+    DT_LAUNCHER_KUBERNETES /* a Job with an index for each pod */
 } dt_launcher_kind;
 
 typedef struct dt_launcher {
     dt_launcher_kind kind;
-    int process, n_processes;                 /* 0 of 1 without a launcher */
+    int process, n_processes;                 /* 0 of 1 without a launcher; of 0: the launcher does not tell */
     int process_of_host, n_processes_of_host; /* among those of this machine; 0 of 0 where the launcher does not tell */
     char host[256];                           /* the name of this machine */
 } dt_launcher;
 
-/* Returns NULL, or that what the environment says cannot be. */
+/* Who started processes that MPI can connect. Returns NULL, or that what the environment says cannot be. */
 dt_status *dt_launcher_find(dt_launcher *launcher);
+/* The same of processes that need no MPI, but a number. */
+dt_status *dt_launcher_find_numbered(dt_launcher *launcher);
 
 const char *dt_launcher_name(const dt_launcher *launcher); /* "mpirun of Open MPI" */
 

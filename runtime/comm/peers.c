@@ -25,7 +25,7 @@ typedef enum notice_kind {
 
 typedef struct notice {
     int32_t kind;
-    int32_t number; /* ANSWER: of the activity; STOP: of the signal */
+    int32_t number; /* ANSWER: of the activity; STOP: of the signal; FAILURE: of the process to blame, or -1 */
     double stood;   /* ANSWER: seconds since it got on, or somebody whom it waits for */
     char text[640]; /* ANSWER: what it is doing; FAILURE: why */
 } notice;
@@ -136,7 +136,7 @@ static void hear(peer *one, const notice *said, double now) {
     snprintf(one->doing, sizeof one->doing, "%.*s", (int)sizeof one->doing - 1, said->text);
 }
 
-dt_status *dt_peers_listen(dt_peers *self, char *reason, size_t reason_bytes, bool *failed) {
+dt_status *dt_peers_listen(dt_peers *self, char *reason, size_t reason_bytes, int *blamed, bool *failed) {
     union {
         notice said;
         char bytes[DT_NOTICE_BYTES];
@@ -153,6 +153,7 @@ dt_status *dt_peers_listen(dt_peers *self, char *reason, size_t reason_bytes, bo
         case NOTICE_ANSWER: hear(&self->all[from], &heard.said, dt_seconds_now()); break;
         case NOTICE_FAILURE:
             snprintf(reason, reason_bytes, "%.*s", (int)sizeof heard.said.text - 1, heard.said.text);
+            *blamed = heard.said.number;
             *failed = true;
             return NULL;
         case NOTICE_PERSON_KNOWS: self->person_knows = true; break;
@@ -167,8 +168,8 @@ static void tell_all(dt_peers *self, const notice *said) {
         if (p != dt_transport_member(self->transport)) dt_status_free(dt_transport_notify(self->transport, p, said, sizeof *said));
 }
 
-void dt_peers_tell(dt_peers *self, const char *reason) {
-    notice said = {.kind = NOTICE_FAILURE};
+void dt_peers_tell(dt_peers *self, const char *reason, int blamed) {
+    notice said = {.kind = NOTICE_FAILURE, .number = blamed};
     snprintf(said.text, sizeof said.text, "%s", reason);
     tell_all(self, &said);
 }

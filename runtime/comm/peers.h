@@ -21,8 +21,9 @@ void dt_peers_destroy(dt_peers *peers); /* NULL is allowed */
 /* From now on messages name hosts and process ids. names [n_processes] outlive it. */
 void dt_peers_introduce(dt_peers *peers, const dt_process_name *names);
 
-/* Answers who asks, and hears answers. *failed: another process has failed, for this reason. */
-dt_status *dt_peers_listen(dt_peers *peers, char *reason, size_t reason_bytes, bool *failed);
+/* Answers who asks, and hears answers. *failed: another process has failed, for this reason, for which process *blamed is to blame; -1: nobody is
+ * said to be. */
+dt_status *dt_peers_listen(dt_peers *peers, char *reason, size_t reason_bytes, int *blamed, bool *failed);
 /* Whether process 0 has said that it has told the person why the run failed; and for process 0 to say so. */
 bool dt_peers_person_knows(const dt_peers *peers);
 void dt_peers_say_person_knows(dt_peers *peers);
@@ -36,8 +37,8 @@ double dt_peers_idle_seconds(const dt_peers *peers);
 void dt_peers_print_name(const dt_peers *peers, int process, char *text, size_t bytes); /* "process 2 (node7, pid 4711)" */
 /* Asks those who are waited for by one of these exchanges. *failed: one of them is beyond the deadline; the reason names it. */
 dt_status *dt_peers_ask(dt_peers *peers, const dt_exchange *exchanges, char *reason, size_t reason_bytes, bool *failed);
-/* All others hear that this process has failed. Those that cannot hear are left out. */
-void dt_peers_tell(dt_peers *peers, const char *reason);
+/* All others hear that this process has failed, and whom it blames; -1: nobody. Those that cannot hear are left out. */
+void dt_peers_tell(dt_peers *peers, const char *reason, int blamed);
 
 /* "train step 57, segment 1, gradients of conv1: computing" */
 void dt_progress_describe(const dt_progress *progress, char *text, size_t bytes);

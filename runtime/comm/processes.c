@@ -75,6 +75,7 @@ struct dt_processes {
     dt_recorder *recorder; /* the thread's; NULL: nobody wants to know */
     char reason[640];      /* once aborted */
     bool was_told;
+    int blamed; /* the process whose fault it was; -1: nobody's */
     dt_processes_watcher *watchers;
 };
 
@@ -87,12 +88,13 @@ static void wake(dt_processes *self) {
 
 /* ---- failing ---- */
 
-static void fail(dt_processes *self, const char *reason, bool was_told) {
+static void fail(dt_processes *self, const char *reason, bool was_told, int blamed) {
     pthread_mutex_lock(&self->lock);
     bool first = !atomic_load(&self->aborted);
     if (first) {
         snprintf(self->reason, sizeof self->reason, "%s", reason);
         self->was_told = was_told;
+        self->blamed = blamed;
         atomic_store(&self->aborted, true);
     }
     for (dt_processes_watcher *one = first ? self->watchers : NULL; one != NULL; one = one->next) one->aborted(one->context, self->reason);
@@ -101,13 +103,15 @@ static void fail(dt_processes *self, const char *reason, bool was_told) {
 }
 
 void dt_processes_abort(dt_processes *processes, const char *reason) {
-    if (processes != NULL) fail(processes, reason, false);
+    if (processes != NULL) fail(processes, reason, false, -1);
 }
+
+void dt_processes_blame(dt_processes *processes, int process, const char *reason) { fail(processes, reason, false, process); }
 
 dt_status *dt_processes_status(dt_processes *processes) {
     if (processes == NULL || !atomic_load(&processes->aborted)) return NULL;
     pthread_mutex_lock(&processes->lock);
-    dt_status *status = dt_error(DT_ABORTED, "%s", processes->reason);
+    dt_status *status = dt_error(processes->blamed == processes->number ? DT_FAILED_PRECONDITION : DT_ABORTED, "%s", processes->reason);
     pthread_mutex_unlock(&processes->lock);
     return status;
 }
@@ -227,8 +231,9 @@ static void pass_stop_on(dt_processes *self) {
 static dt_status *look_after(work *in) {
     char reason[600];
     bool failed = false;
-    DT_TRY(dt_peers_listen(in->self->peers, reason, sizeof reason, &failed));
-    if (failed) fail(in->self, reason, true);
+    int blamed;
+    DT_TRY(dt_peers_listen(in->self->peers, reason, sizeof reason, &blamed, &failed));
+    if (failed) fail(in->self, reason, true, blamed);
     if (failed || atomic_load(&in->self->aborted)) return NULL;
     pass_stop_on(in->self);
     keep_state(in->self, DT_PROCESS_RUNS);
@@ -237,7 +242,7 @@ static dt_status *look_after(work *in) {
     pthread_mutex_unlock(&in->self->lock);
     awaited.next = in->first;
     DT_TRY(dt_peers_ask(in->self->peers, awaited.under_way >= 0 ? &awaited : in->first, reason, sizeof reason, &failed));
-    if (failed) fail(in->self, reason, false);
+    if (failed) fail(in->self, reason, false, -1);
     return NULL;
 }
 
@@ -304,7 +309,7 @@ static void end_run(dt_processes *self) {
 /* Everybody hears why, unless they said it; then this process waits until it is told with which status to end. */
 static void end_failed(dt_processes *self) {
     double now = dt_seconds_now(), end = now + LINGER_SECONDS, last = now + ENDING_SECONDS;
-    if (!self->was_told) dt_peers_tell(self->peers, self->reason);
+    if (!self->was_told) dt_peers_tell(self->peers, self->reason, self->blamed);
     for (bool was_closing = false; now < last && (now < end || !was_closing); now = dt_seconds_now()) {
         if (!was_closing && atomic_load(&self->closing)) {
             was_closing = true;
@@ -317,8 +322,9 @@ static void end_failed(dt_processes *self) {
         keep_state(self, DT_PROCESS_FAILED);
         char reason[600];
         bool failed;
+        int blamed;
         dt_status *status = dt_transport_progress(self->transport); /* of what is being sent */
-        if (status == NULL) status = dt_peers_listen(self->peers, reason, sizeof reason, &failed);
+        if (status == NULL) status = dt_peers_listen(self->peers, reason, sizeof reason, &blamed, &failed);
         if (status != NULL) end = 0; /* nobody can be heard any more */
         dt_status_free(status);
         nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
@@ -342,7 +348,7 @@ static void *run_thread(void *argument) {
     if (status != NULL) {
         char reason[600];
         snprintf(reason, sizeof reason, "process %d: %s", self->transport->process, dt_status_message(status));
-        fail(self, reason, false);
+        fail(self, reason, false, -1);
         dt_status_free(status);
     }
     if (atomic_load(&self->aborted)) {
@@ -516,6 +522,7 @@ dt_status *dt_processes_open(const dt_processes_options *options, dt_processes *
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to connect processes");
     made->options = *options;
     made->awaited.under_way = -1;
+    made->blamed = -1;
     pthread_mutex_init(&made->lock, NULL);
     dt_status *status = open_guarded(made);
     if (status == NULL && made->transport != NULL) {

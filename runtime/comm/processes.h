@@ -96,7 +96,9 @@ void dt_processes_await(dt_processes *processes, const dt_step_context *context,
 
 /* This process cannot go on: all others hear why. The first reason stands. */
 void dt_processes_abort(dt_processes *processes, const char *reason);
-/* NULL, or DT_ABORTED with the reason. */
+/* The same, for a fault of process `process` alone. */
+void dt_processes_blame(dt_processes *processes, int process, const char *reason);
+/* NULL, or DT_ABORTED with the reason; in the process that is to blame DT_FAILED_PRECONDITION. */
 dt_status *dt_processes_status(dt_processes *processes);
 /* After a failure: prints the reason for the person, `print`, in one process. That is process 0; if it does not within some seconds, the first of
  * those that found out themselves; else any. */

@@ -250,9 +250,36 @@ static dt_status *run_command(dtrun_call *call, dtrun_program *program, int *lau
     return run_program(call, program);
 }
 
+/* The command line of the role that this process has in `ps`, in an arena of its own. */
+static dt_status *find_role(const dtrun_call *call, const char *program, dt_arena **arena, dtrun_words *words) {
+    jmp_buf guard;
+    *arena = dt_arena_create();
+    if (*arena == NULL || setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    dt_arena_guard(*arena, &guard);
+    dt_status *status = dtrun_find_role(call, program, *arena, words);
+    dt_list_push(*arena, words, NULL);
+    dt_arena_guard(*arena, NULL);
+    return status;
+}
+
+/* `ps` becomes the command of its role; returns an exit status. `arena` is to live as long as the call. */
+static int take_role(dtrun_call *call, const char *program, dt_arena **arena) {
+    const dt_run_options *run = &call->run;
+    dtrun_call role = {.run = {.stop = run->stop, .was_stopped = run->was_stopped, .catch_signals = run->catch_signals, .made = run->made}};
+    dtrun_words words = {0};
+    dt_status *status = find_role(call, program, arena, &words);
+    say(call, status);
+    dtrun_call_free(call);
+    *call = role;
+    if (status == NULL) return dtrun_parse((int)words.n - 1, (char **)(uintptr_t)words.items, call);
+    dt_status_free(status);
+    return 1;
+}
+
 int main(int argc, char **argv) {
     bool was_stopped = false;
-    int launched = 0; /* how the processes of `launch` ended */
+    dt_arena *words = NULL; /* of the role in `ps` */
+    int launched = 0;       /* how the processes of `launch` ended */
     dtrun_program program = {0};
     dtrun_call call = {.run = {.stop = &stop, .was_stopped = &was_stopped, .catch_signals = catch_signals, .made = print_bytes}};
     fill_closed_streams();
@@ -260,6 +287,7 @@ int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error of writing */
     signal(SIGCHLD, SIG_DFL); /* whoever ignored it would hide how the processes that this one starts have ended */
     int code = dtrun_parse(argc, argv, &call);
+    if (code == 0 && strcmp(call.command, "ps") == 0) code = take_role(&call, argv[0], &words);
     if (code == 0) {
         dt_status *status = open_processes(&call);
         if (status == NULL) status = run_command(&call, &program, &launched);
@@ -273,5 +301,6 @@ int main(int argc, char **argv) {
         dt_state_file_close(&state_file);
     }
     dtrun_call_free(&call);
+    dt_arena_destroy(words);
     return code;
 }

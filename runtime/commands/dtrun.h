@@ -51,8 +51,9 @@ typedef struct dtrun_call {
     int local_servers, workers; /* parameter servers, and workers, on this machine; of ps-server workers to wait for; 0: not said */
     int64_t staleness;          /* with parameter servers; -1: not said */
     const char *listen;         /* of ps-server: an address */
-    int part, n_servers;        /* of ps-server; 0 of 0: not said */
-    const char *servers;        /* addresses of all servers, with commas between; NULL: not said */
+    int part, n_servers;        /* of ps-server; 0 of 0: not said. Of ps, n_servers alone */
+    const char *servers;        /* addresses of all servers, of ps their machines, with commas between; NULL: not said */
+    int port;                   /* of ps: that of server 0; 0: not said */
     const char *keys;           /* a folder; NULL: none */
     bool insecure;
     bool is_local; /* started by train --local-servers, whose output is that of server 0, */
@@ -108,6 +109,9 @@ dt_status *dtrun_keys(const dtrun_call *call);   /* program: the folder */
 dt_status *dtrun_report(const dtrun_call *call); /* run.inputs: folders; run.output: the page */
 /* *code: the exit status, where the launch itself did not fail. */
 dt_status *dtrun_launch(const dtrun_call *call, int *code);
+
+/* ps: appends the command line of what this process is among those of the launcher: a ps-server or a ps-worker. `program`: of this one. */
+dt_status *dtrun_find_role(const dtrun_call *call, const char *program, dt_arena *arena, dtrun_words *words);
 
 /* ps-server and ps-worker: takes part in a training until it is over. `train` runs it under one plan of the team, with call->run.processes, and where
  * it is asynchronous with call->run.team. */

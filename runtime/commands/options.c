@@ -29,7 +29,9 @@ enum command {
     KEYS = 2048,
     PS_SERVER = 4096,
     PS_WORKER = 8192,
-    TRAINS = TRAIN | PS_SERVER, /* what a training is said to */
+    PS = 16384,
+    SERVED = PS_SERVER | PS,
+    TRAINS = TRAIN | SERVED, /* what a training is said to */
     RUNS = TRAINS | EVALUATE | PREDICT,
     STEPS = RUNS | BENCH,                   /* what runs steps of a program over examples */
     COMPUTES = STEPS | GENERATE,            /* on devices */
@@ -100,6 +102,13 @@ static const struct {
      "throughput over steps, where time and memory go, kernels by layer, pictures that the program makes, what the run was.\v"
      "The page needs nothing else, no network either. A run that still goes on can be looked at.\n\n"
      "  dtrun report logs/a logs/b -o report.html"},
+    {"ps", PS, "train with parameter servers, started by srun, mpirun or Kubernetes",
+     "Started several times by a launcher, with one command line for all: the first processes are parameter servers, the others workers.\v"
+     "The launcher says which process this is and where the servers are. Server 0 prints, and writes checkpoints. Launchers end all when one dies, "
+     "unless "
+     "they are told not to (srun --no-kill, mpirun --enable-recovery of Open MPI, -disable-auto-cleanup of MPICH): then the training goes on. "
+     "docs/distributed.md has a table.\n\n"
+     "  srun --no-kill -N 4 -n 8 dtrun ps --servers 2 --keys keys fashion.dtx --replicas 6 --epochs 5 --checkpoint-dir ck --data data"},
     {"ps-server", PS_SERVER, "a parameter server: it keeps and updates what workers train",
      "Keeps a share of what PROGRAM trains, adds up the gradients that workers send, and updates its share. Server 0 writes checkpoints and says how "
      "it "
@@ -175,6 +184,7 @@ enum key {
     KEY_LOG_DIR,
     KEY_LOG_HISTOGRAMS,
     KEY_BAD_INDEX,
+    KEY_NO_DATA_CHECK,
     KEY_INPUT,
     KEY_PROMPT,
     KEY_LENGTH,
@@ -205,7 +215,9 @@ enum key {
     KEY_SERVERS,
     KEY_KEYS,
     KEY_INSECURE,
-    KEY_LOCAL
+    KEY_LOCAL,
+    KEY_HOSTS_OF_SERVERS,
+    KEY_PORT
 };
 
 /* Groups in the order of --help: what is run, on what, checkpoints, what is said, the rest. */
@@ -251,6 +263,9 @@ static const struct {
      {"seed", KEY_SEED, "N", 0, "Of the initial weights, the order of examples and all random numbers (default: 0, resumed: the checkpoint's)", 1}},
     {DATA, {"seed", KEY_SEED, "N", 0, "Of the order of examples and of random numbers (default: 0)", 1}},
     {READS, {"bad-index", KEY_BAD_INDEX, "error|ignore", 0, "What an index out of range is (default: error). Ignored ones are counted", 1}},
+    {TRAINS | EVALUATE,
+     {"no-data-check", KEY_NO_DATA_CHECK, NULL, 0,
+      "Where there are several processes, do not compare the examples that they read (default: each with what process 0 has there)", 1}},
     {PREDICT, {"input", KEY_INPUT, "FILE", 0, "A .npy or IDX file, gzipped or not; one for each input of the step, in order", 1}},
     {PREDICT | DATA, {"output", 'o', "FOLDER", 0, "Where the results go, one .npy each", 1}},
     {PREDICT,
@@ -273,7 +288,7 @@ static const struct {
     {STEPS,
      {"reduce", KEY_REDUCE, "exact|fast", 0,
       "Over processes, whether sums have the same bits whoever holds which replica, or are left to MPI or NCCL (default: exact)", 2}},
-    {STEPS & ~PS_SERVER,
+    {STEPS & ~SERVED,
      {"placement", KEY_PLACEMENT, "mirrored|central", 0,
       "Of several devices, whether each has and updates the variables, or the first one alone has the optimizer's states and updates, and the others "
       "compute (default: mirrored). Same bits, same checkpoints",
@@ -281,10 +296,10 @@ static const struct {
     {TRAINS | BENCH,
      {"shard-optimizer", KEY_SHARD_OPTIMIZER, NULL, 0,
       "Over processes, each keeps a share of the optimizer's states and updates what they belong to (ZeRO-1). Same bits, same checkpoints", 2}},
-    {TRAIN | PS_SERVER,
+    {TRAIN | SERVED,
      {"rows", KEY_ROWS, NULL, 0,
       "On CPUs, of a table of which steps take rows alone, update the rows that a batch names (`dtrun info` says of which). Same bits", 2}},
-    {TRAIN | PS_SERVER,
+    {TRAIN | SERVED,
      {"lazy-rows", KEY_LAZY_ROWS, NULL, 0,
       "The same where the optimizer changes rows without a gradient as well, as Adam does: such a row changes when a batch names it. Other bits", 2}},
     {STEPS | DATA, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
@@ -335,20 +350,25 @@ static const struct {
      {"local-servers", KEY_LOCAL_SERVERS, "S", 0,
       "Train with S parameter servers and --workers workers on this machine, which it starts, and again when one has died", 2}},
     {TRAIN, {"workers", KEY_WORKERS, "W", 0, "With --local-servers: how many workers (default: 1)", 2}},
-    {TRAIN | PS_SERVER,
+    {TRAIN | SERVED,
      {"staleness", KEY_STALENESS, "N", 0,
       "With parameter servers: how many updates the variables that a worker computes on may lie behind when its gradients are applied (default: any "
       "number). 0: all workers compute the same step together, with the bits of one process",
       2}},
     {PS_SERVER, {"listen", KEY_LISTEN, "ADDRESS", 0, "Where workers and other servers find this one: tcp://*:7000", 1}},
     {PS_SERVER, {"part", KEY_PART, "s/S", 0, "Which server this is, from 0, and how many there are (default: 0/1)", 1}},
-    {PS_SERVER, {"workers", KEY_WORKERS, "W", 0, "How many workers to wait for before the training begins (default: 1)", 1}},
+    {SERVED,
+     {"workers", KEY_WORKERS, "W", 0, "How many workers to wait for before the training begins (default: 1; of ps: those that were started)", 1}},
+    {PS,
+     {"servers", KEY_HOSTS_OF_SERVERS, "S|LIST", 0,
+      "How many of the processes are servers, the first ones; or their machines, in order, where the launcher does not tell: host0,host1", 1}},
+    {PS, {"port", KEY_PORT, "N", 0, "The port of server 0; server s has the s-th after it (default: 7077)", 1}},
     {PS_SERVER | PS_WORKER,
      {"servers", KEY_SERVERS, "LIST", 0, "Where all servers are, in order: host:7000,host:7001. Of the only server not needed", 1}},
-    {PS_SERVER | PS_WORKER,
+    {SERVED | PS_WORKER,
      {"keys", KEY_KEYS, "FOLDER", 0,
       "Encrypt, and let only those connect whose key is allowed: what `dtrun keys` has made (default: within this machine)", 1}},
-    {PS_SERVER | PS_WORKER, {"insecure", KEY_INSECURE, NULL, 0, "Go without keys beyond this machine too: whoever reaches a port may join", 1}},
+    {SERVED | PS_WORKER, {"insecure", KEY_INSECURE, NULL, 0, "Go without keys beyond this machine too: whoever reaches a port may join", 1}},
     {PS_SERVER | PS_WORKER, {"local", KEY_LOCAL, NULL, OPTION_HIDDEN, "Started by `dtrun train --local-servers`", 1}},
     {LAUNCH, {"processes", 'n', "N", 0, "How many processes (default: 1, or as many as the machines may have)", 1}},
     {LAUNCH, {"hosts", KEY_HOSTS, "LIST", 0, "The machines, and how many processes each may have: node1:2,node2:2 (default: this one)", 1}},
@@ -427,6 +447,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
         run->seed = number(text, INT64_MIN, name, state);
         run->has_seed = true;
         return 0;
+    case KEY_NO_DATA_CHECK: run->no_data_check = true; return 0;
     case KEY_BAD_INDEX: run->ignore_bad_index = choice(text, "ignore", "error", name, state); return 0;
     case 'o': run->output = text; return 0;
     case KEY_PROMPT: run->prompt = text; return 0;
@@ -498,6 +519,7 @@ static void check_together(dtrun_call *call, struct argp_state *state) {
     if (strcmp(call->command, "generate") == 0 && run->prompt == NULL) argp_error(state, "how does the text begin? --prompt TEXT");
     if (strcmp(call->command, "ps-server") == 0 && call->listen == NULL) argp_error(state, "where do workers find it? --listen tcp://*:7000");
     if (strcmp(call->command, "ps-worker") == 0 && call->servers == NULL) argp_error(state, "where are the servers? --servers host:7000");
+    if (strcmp(call->command, "ps") == 0 && call->n_servers == 0 && call->servers == NULL) argp_error(state, "how many are servers? --servers 1");
     if (call->part > 0 && call->servers == NULL) argp_error(state, "where are the other servers? --servers host:7000,host:7001");
     if (call->workers > 0 && call->local_servers == 0 && strcmp(call->command, "train") == 0) argp_error(state, "--workers needs --local-servers");
     if (call->staleness >= 0 && call->local_servers == 0 && strcmp(call->command, "train") == 0)
@@ -542,6 +564,13 @@ static error_t parse_servers(int key, char *text, struct argp_state *state) {
     case KEY_KEYS: call->keys = text; return 0;
     case KEY_INSECURE: call->insecure = true; return 0;
     case KEY_LOCAL: call->is_local = true; return 0;
+    case KEY_HOSTS_OF_SERVERS:
+        if (text[strspn(text, "0123456789")] == 0)
+            call->n_servers = count(text, DT_PS_MOST_SERVERS, "servers", state);
+        else
+            call->servers = text;
+        return 0;
+    case KEY_PORT: call->port = count(text, UINT16_MAX - DT_PS_MOST_SERVERS, "port", state); return 0;
     default: return parse_run(key, text, state);
     }
 }

@@ -4,8 +4,10 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/data/example_columns.h"
+#include "runtime/data/marks.h"
 #include "runtime/data/permutation.h"
 #include "runtime/execution/example_function.h"
+#include "runtime/threads/clock.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -31,6 +33,15 @@ struct dt_examples {
     bool caches;                   /* something is computed before the cache, or the source decodes, so that there is something to keep */
     void **cached;                 /* [columns after the cache], each [n_cached][row_bytes] and slack, or of a text dt_component[n_cached] */
     _Atomic unsigned char *states; /* [n_cached], enum row_state */
+    bool marks;                    /* makers keep marks, */
+    uint64_t *cached_marks;        /* [n_cached][columns of the source] and the cache does */
+    _Atomic uint64_t *known_marks; /* [rows of the source][columns], 0: not known; NULL: none are remembered */
+    _Atomic int64_t mark_nanoseconds;
+};
+
+enum {
+    MARKS_A_LOOK = 16,         /* rows of which the time that one's marks take is measured */
+    MOST_MARK_BYTES = 64 << 20 /* that are remembered */
 };
 
 /* A count or a truth of a text, as an input of a function; an example's number. */
@@ -57,6 +68,8 @@ struct dt_example_maker {
     const void **inputs;          /* [n_most] of a function's call */
     void **rows;                  /* [columns of the source] where those that are read by row go; else NULL */
     int64_t *below;               /* an item before the cache */
+    uint64_t *marks;              /* [columns of the source]; NULL: it keeps none */
+    int64_t n_marked;             /* rows */
 };
 
 /* Whether the stage computes something for each example. */
@@ -84,7 +97,7 @@ static dt_status *describe(dt_examples *examples) {
 }
 
 dt_status *dt_examples_create(const dt_kernels *kernels, const dt_stages *stages, dt_source *source, const char *folder, uint64_t seed,
-                              bool ignore_bad_index, dt_examples **examples) {
+                              bool ignore_bad_index, bool marks, dt_examples **examples) {
     *examples = NULL;
     dt_examples *created = dt_allocate_zeroed(1, sizeof *created);
     if (created == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
@@ -94,6 +107,7 @@ dt_status *dt_examples_create(const dt_kernels *kernels, const dt_stages *stages
     created->folder = folder;
     created->seed = seed;
     created->ignore_bad_index = ignore_bad_index;
+    created->marks = marks;
     dt_status *status = describe(created);
     created->folder = NULL;
     if (status != NULL) {
@@ -112,6 +126,10 @@ dt_status *dt_examples_attach(dt_examples *examples, const dt_order *order) {
     examples->states = dt_allocate_zeroed(n_rows, sizeof *examples->states);
     examples->cached = dt_allocate_zeroed((size_t)kept->n, sizeof *examples->cached);
     if (examples->states == NULL || examples->cached == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    if (examples->marks) {
+        examples->cached_marks = dt_allocate_zeroed(n_rows * (size_t)examples->source->n_columns, sizeof *examples->cached_marks);
+        if (examples->cached_marks == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    }
     for (int i = 0; i < kept->n; i++) {
         size_t n_bytes;
         bool fits =
@@ -139,6 +157,8 @@ void dt_examples_destroy(dt_examples *examples) {
     for (int i = 0; examples->after != NULL && i <= examples->stages->n; i++) dt_columns_free(&examples->after[i]);
     for (int i = 0; examples->tokenizers != NULL && i < examples->stages->n; i++) dt_tokenizer_close(examples->tokenizers[i]);
     dt_release((void *)examples->states);
+    dt_release(examples->cached_marks);
+    dt_release((void *)examples->known_marks);
     dt_release(examples->after);
     dt_release(examples->tokenizers);
     dt_release(examples);
@@ -200,6 +220,8 @@ dt_status *dt_example_maker_create(dt_examples *examples, int n_words, bool coun
     created->examples = examples;
     created->counts = counts;
     dt_status *status = fill_maker(created, n_words);
+    if (examples->marks) created->marks = dt_allocate_zeroed((size_t)examples->source->n_columns, sizeof *created->marks);
+    if (status == NULL && examples->marks && created->marks == NULL) status = dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     if (status != NULL) {
         dt_example_maker_destroy(created);
         return status;
@@ -228,6 +250,7 @@ void dt_example_maker_destroy(dt_example_maker *maker) {
     dt_release(maker->new_components);
     dt_release(maker->inputs);
     dt_release(maker->below);
+    dt_release(maker->marks);
     dt_release(maker);
 }
 
@@ -330,15 +353,63 @@ static dt_status *run_stages(dt_example_maker *maker, int first, int n_stages, i
     return NULL;
 }
 
-static dt_status *make_from_source(dt_example_maker *maker, int n_stages, int64_t epoch, const int64_t *item) {
+/* Of the row whose components stand in maker->components: what it takes is measured now and then. */
+static void mark(dt_example_maker *maker) {
+    dt_examples *examples = maker->examples;
+    bool looks = maker->n_marked++ % MARKS_A_LOOK == 0;
+    double began = looks ? dt_seconds_now() : 0;
+    for (int i = 0; i < examples->source->n_columns; i++) maker->marks[i] = dt_mark_of(maker->components[i].bytes, maker->components[i].n_bytes);
+    if (looks) atomic_fetch_add(&examples->mark_nanoseconds, (int64_t)((dt_seconds_now() - began) * 1e9 * MARKS_A_LOOK));
+}
+
+const uint64_t *dt_example_marks(const dt_example_maker *maker) { return maker->marks; }
+
+double dt_examples_mark_seconds(const dt_examples *examples) { return (double)atomic_load(&examples->mark_nanoseconds) * 1e-9; }
+
+/* What row `row` of the source has. *n_read: see dt_example_mark_row. */
+static dt_status *find_row(dt_example_maker *maker, int64_t row, int64_t *n_read) {
     dt_source *source = maker->examples->source;
-    DT_TRY(dt_source_wait(source, item[0] + 1));
+    DT_TRY(dt_source_wait(source, row + 1));
     for (int i = 0; i < source->n_columns; i++) {
         const dt_column *column = &source->columns[i];
-        if (column->bytes == NULL) DT_TRY(dt_source_read(source, i, item[0], 1, maker->rows[i]));
-        maker->components[i] =
-            column->bytes != NULL ? dt_column_row(column, item[0]) : (dt_component){maker->rows[i], (size_t)column->tensor.row_bytes};
+        if (column->bytes == NULL) {
+            DT_TRY(dt_source_read(source, i, row, 1, maker->rows[i]));
+            *n_read += column->tensor.row_bytes;
+        }
+        maker->components[i] = column->bytes != NULL ? dt_column_row(column, row) : (dt_component){maker->rows[i], (size_t)column->tensor.row_bytes};
     }
+    return NULL;
+}
+
+dt_status *dt_examples_remember_marks(dt_examples *examples) {
+    size_t n_columns = (size_t)examples->source->n_columns;
+    if (examples->known_marks != NULL || examples->source->n_examples > (int64_t)(MOST_MARK_BYTES / sizeof(uint64_t) / n_columns)) return NULL;
+    examples->known_marks = dt_allocate_zeroed((size_t)examples->source->n_examples * n_columns, sizeof *examples->known_marks);
+    return examples->known_marks != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "data %s: no memory for marks", examples->stages->pipeline);
+}
+
+dt_status *dt_example_mark_row(dt_example_maker *maker, int64_t row, uint64_t *marks, int64_t *n_read) {
+    int n_columns = maker->examples->source->n_columns;
+    _Atomic uint64_t *known = maker->examples->known_marks != NULL ? maker->examples->known_marks + row * n_columns : NULL;
+    bool is_known = known != NULL;
+    for (int i = 0; i < n_columns && is_known; i++) {
+        marks[i] = atomic_load_explicit(&known[i], memory_order_relaxed);
+        is_known = marks[i] != 0;
+    }
+    if (is_known) return NULL;
+    DT_TRY(find_row(maker, row, n_read));
+    for (int i = 0; i < n_columns; i++) {
+        marks[i] = dt_mark_of(maker->components[i].bytes, maker->components[i].n_bytes);
+        if (known != NULL) atomic_store_explicit(&known[i], marks[i], memory_order_relaxed);
+    }
+    return NULL;
+}
+
+static dt_status *make_from_source(dt_example_maker *maker, int n_stages, int64_t epoch, const int64_t *item) {
+    int64_t n_read = 0;
+    if (maker->marks != NULL) memset(maker->marks, 0, (size_t)maker->examples->source->n_columns * sizeof *maker->marks);
+    DT_TRY(find_row(maker, item[0], &n_read));
+    if (maker->marks != NULL) mark(maker);
     return run_stages(maker, 0, n_stages, epoch, item);
 }
 
@@ -363,6 +434,11 @@ static dt_status *make_cached(dt_example_maker *maker, int64_t row) {
         if (!examples->caches) return NULL;
         mine = atomic_compare_exchange_strong(&examples->states[row], &absent, ROW_BEING_MADE);
         if (!mine) return NULL;
+    }
+    if (maker->marks != NULL) {
+        size_t n_columns = (size_t)examples->source->n_columns;
+        uint64_t *kept_marks = examples->cached_marks + (size_t)row * n_columns;
+        memcpy(mine ? kept_marks : maker->marks, mine ? maker->marks : kept_marks, n_columns * sizeof *kept_marks);
     }
     for (int i = 0; i < kept->n; i++) {
         if (kept->items[i].is_text) {

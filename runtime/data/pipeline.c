@@ -25,10 +25,11 @@ enum {
 
 typedef struct slot {
     void *memory;
-    void **inputs;  /* [n_columns], in memory */
-    int64_t *items; /* [rows of the part][words] */
-    int64_t rows;   /* valid ones of the whole batch */
-    int64_t first;  /* of a picked one: its position */
+    void **inputs;   /* [n_columns], in memory */
+    int64_t *items;  /* [rows that are known][words] */
+    uint64_t *marks; /* [rows that are known][columns of the source], 0: not known; NULL: none are kept */
+    int64_t rows;    /* valid ones of the whole batch */
+    int64_t first;   /* its position */
     bool ready;
     dt_status *status; /* of making it */
 } slot;
@@ -51,7 +52,12 @@ struct dt_pipeline {
     dt_order *order;
     dt_example_maker *filters; /* for the order's predicate; NULL without filters */
     int64_t global_batch, n_examples, epoch, position;
-    dt_row_range part; /* of the global batch */
+    int64_t started;                  /* where batches of this epoch begin */
+    dt_row_range part;                /* of the global batch */
+    dt_row_range known;               /* whose items are: all, where others' parts are compared */
+    dt_row_range *parts;              /* [options.n_parts] */
+    dt_example_maker *checker;        /* of dt_pipeline_compare_rows; NULL: it was not called yet */
+    _Atomic int64_t mark_nanoseconds; /* for others' parts */
     bool failed;
     const dt_column *columns; /* [n_columns], of a finished example */
     int n_columns, n_slots, n_workers;
@@ -89,12 +95,67 @@ static dt_status *passes_filter(void *context, int stage, const int64_t *item, b
     return dt_example_filter(pipeline->filters, stage, pipeline->epoch, item, keep);
 }
 
+/* The row of the source that an item is made from. `below` has room for an item. */
+static int64_t source_row(const dt_pipeline *pipeline, const int64_t *item, int64_t *below) {
+    if (pipeline->stages.cache < 0) return item[0];
+    dt_order_cached_item(pipeline->order, item[0], below);
+    return below[0];
+}
+
+/* An example of this process's part. Its marks are kept, whatever becomes of it; an index out of range says where it is from. */
+static dt_status *make_example(const dt_pipeline *pipeline, dt_example_maker *maker, slot *batch, int64_t row, const dt_component **components) {
+    int n_words = dt_order_item_words(pipeline->order), n_columns = pipeline->source->n_columns;
+    int64_t at = pipeline->part.first - pipeline->known.first + row, *item = batch->items + at * n_words;
+    dt_status *status = dt_example_make(maker, pipeline->epoch, item, components);
+    if (batch->marks != NULL) memcpy(batch->marks + at * n_columns, dt_example_marks(maker), (size_t)n_columns * sizeof *batch->marks);
+    int64_t *below = dt_status_code(status) == DT_OUT_OF_RANGE ? dt_allocate((size_t)n_words * sizeof *below) : NULL;
+    if (below == NULL) return status;
+    dt_text place = {0};
+    dt_source_name_row(pipeline->source, source_row(pipeline, item, below), &place);
+    dt_status *longer = dt_error(DT_OUT_OF_RANGE, "%s; that is %s", dt_status_message(status), place.failed ? "one of its files" : place.data);
+    dt_status_free(status);
+    dt_text_free(&place);
+    dt_release(below);
+    return longer;
+}
+
+/* Marks of what another process reads, of what is here: those that cost no reading, and some of the others. */
+static dt_status *mark_part(const dt_pipeline *pipeline, dt_example_maker *maker, slot *batch, dt_row_range part, int64_t *below) {
+    int n_words = dt_order_item_words(pipeline->order), n_columns = pipeline->source->n_columns;
+    int64_t n_rows = dt_row_range_valid(part, batch->rows), n_read = 0;
+    for (int64_t index = 0; index < n_rows && n_read < DT_MARK_READ_BYTES && !atomic_load(&pipeline->abandoned); index++) {
+        int64_t at = part.first + dt_marks_row(index, n_rows, n_columns, batch->first / pipeline->global_batch);
+        int64_t row = source_row(pipeline, batch->items + at * n_words, below);
+        DT_TRY(dt_example_mark_row(maker, row, batch->marks + at * n_columns, &n_read));
+        dt_progress_count(pipeline->options.progress);
+    }
+    return NULL;
+}
+
+static bool is_part_here(const dt_pipeline *pipeline, dt_row_range part) {
+    return part.first == pipeline->part.first && part.end == pipeline->part.end;
+}
+
+static dt_status *mark_others(dt_pipeline *pipeline, dt_example_maker *maker, slot *batch) {
+    dt_status *status = NULL;
+    double began = dt_seconds_now();
+    if (pipeline->parts == NULL) return NULL;
+    int64_t *below = dt_allocate((size_t)dt_order_item_words(pipeline->order) * sizeof *below);
+    if (below == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    for (int p = 0; p < pipeline->options.n_parts && status == NULL; p++)
+        if (!is_part_here(pipeline, pipeline->parts[p])) status = mark_part(pipeline, maker, batch, pipeline->parts[p], below);
+    dt_release(below);
+    atomic_fetch_add(&pipeline->mark_nanoseconds, (int64_t)((dt_seconds_now() - began) * 1e9));
+    return status;
+}
+
 static dt_status *fill(const dt_pipeline *pipeline, dt_example_maker *maker, slot *batch) {
-    int n_words = dt_order_item_words(pipeline->order);
     int64_t n_rows = dt_row_range_valid(pipeline->part, batch->rows);
+    size_t n_marks = (size_t)(pipeline->known.end - pipeline->known.first) * (size_t)pipeline->source->n_columns;
+    if (batch->marks != NULL) memset(batch->marks, 0, n_marks * sizeof *batch->marks);
     for (int64_t row = 0; row < n_rows && !atomic_load(&pipeline->abandoned); row++) {
         const dt_component *components;
-        DT_TRY(dt_example_make(maker, pipeline->epoch, batch->items + row * n_words, &components));
+        DT_TRY(make_example(pipeline, maker, batch, row, &components));
         dt_progress_count(pipeline->options.progress);
         for (int i = 0; i < pipeline->n_columns; i++) {
             size_t row_bytes = (size_t)pipeline->columns[i].tensor.row_bytes;
@@ -128,12 +189,12 @@ static void make_batch(dt_pipeline *pipeline, const worker *self) {
     slot *batch = &pipeline->slots[number % pipeline->n_slots];
     double began = dt_recorder_now(self->recorder);
     bool picks = pipeline->picks;
-    if (picks) batch->first = pipeline->picked[number % DT_MOST_PICKED] * pipeline->global_batch;
+    batch->first = picks ? pipeline->picked[number % DT_MOST_PICKED] * pipeline->global_batch : pipeline->started + number * pipeline->global_batch;
     pipeline->order_busy = true;
     pipeline->n_busy++;
     pthread_mutex_unlock(&pipeline->lock);
     dt_status *status = picks ? go_to(pipeline, batch->first) : NULL;
-    if (status == NULL) status = dt_order_next(pipeline->order, pipeline->global_batch, pipeline->part, batch->items, &batch->rows);
+    if (status == NULL) status = dt_order_next(pipeline->order, pipeline->global_batch, pipeline->known, batch->items, &batch->rows);
     pthread_mutex_lock(&pipeline->lock);
     pipeline->order_busy = false;
     bool is_last = status != NULL || (!picks && batch->rows < pipeline->global_batch), is_empty = !picks && status == NULL && batch->rows == 0;
@@ -143,6 +204,7 @@ static void make_batch(dt_pipeline *pipeline, const worker *self) {
     if (status == NULL) {
         pthread_mutex_unlock(&pipeline->lock);
         status = fill(pipeline, self->maker, batch);
+        if (status == NULL) status = mark_others(pipeline, self->maker, batch);
         pthread_mutex_lock(&pipeline->lock);
     }
     dt_recorder_end(self->recorder, (dt_span){.began = began, .kind = DT_SPAN_DATA, .name = "make batch", .step = pipeline->name, .number = number});
@@ -200,8 +262,10 @@ static dt_status *make_slots(dt_pipeline *pipeline) {
     pipeline->n_slots = (int)(pipeline->stages.prefetch < 1000 ? pipeline->stages.prefetch : 1000) + 1; /* the caller holds one */
     pipeline->slots = dt_allocate_zeroed((size_t)pipeline->n_slots, sizeof *pipeline->slots);
     if (pipeline->slots == NULL) return no_memory(pipeline);
-    size_t n_rows = (size_t)(pipeline->part.end - pipeline->part.first), n_bytes = 0, n_item_bytes;
-    if (__builtin_mul_overflow(n_rows, (size_t)n_words * sizeof(int64_t), &n_item_bytes)) return no_memory(pipeline);
+    size_t n_rows = (size_t)(pipeline->part.end - pipeline->part.first), n_bytes = 0, n_item_bytes, n_mark_bytes;
+    size_t n_known = (size_t)(pipeline->known.end - pipeline->known.first);
+    if (__builtin_mul_overflow(n_known, (size_t)n_words * sizeof(int64_t), &n_item_bytes)) return no_memory(pipeline);
+    if (__builtin_mul_overflow(n_known, (size_t)pipeline->source->n_columns * sizeof(uint64_t), &n_mark_bytes)) return no_memory(pipeline);
     for (int i = 0; i < pipeline->n_columns; i++) {
         size_t n;
         if (__builtin_mul_overflow(n_rows, (size_t)pipeline->columns[i].tensor.row_bytes, &n) || n > SIZE_MAX / 4 || n_bytes > SIZE_MAX / 4)
@@ -215,7 +279,9 @@ static dt_status *make_slots(dt_pipeline *pipeline) {
         batch->memory = dt_allocate_zeroed(1, n_bytes + DT_BUFFER_ALIGNMENT);
         batch->inputs = dt_allocate_zeroed((size_t)pipeline->n_columns, sizeof *batch->inputs);
         batch->items = dt_allocate(n_item_bytes);
-        if (batch->memory == NULL || batch->inputs == NULL || batch->items == NULL) return no_memory(pipeline);
+        if (pipeline->options.marks) batch->marks = dt_allocate_zeroed(n_mark_bytes + 1, 1);
+        if (batch->memory == NULL || batch->inputs == NULL || batch->items == NULL || (pipeline->options.marks && batch->marks == NULL))
+            return no_memory(pipeline);
         char *at = (char *)(((uintptr_t)batch->memory + DT_BUFFER_ALIGNMENT - 1) / DT_BUFFER_ALIGNMENT * DT_BUFFER_ALIGNMENT);
         for (int i = 0; i < pipeline->n_columns; i++) {
             batch->inputs[i] = at;
@@ -274,6 +340,13 @@ static dt_status *find_rows(dt_pipeline *pipeline) {
         return dt_error(DT_INVALID_ARGUMENT, "data %s: %lld rows for each of %lld replicas make no batch", pipeline->name, (long long)rows,
                         (long long)options->replicas);
     pipeline->part = options->part.end != 0 ? options->part : (dt_row_range){0, pipeline->global_batch};
+    pipeline->known = pipeline->part;
+    if (!options->marks || options->n_parts == 0) return NULL;
+    pipeline->parts = dt_allocate((size_t)options->n_parts * sizeof *pipeline->parts);
+    if (pipeline->parts == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    memcpy(pipeline->parts, options->parts, (size_t)options->n_parts * sizeof *pipeline->parts);
+    pipeline->options.parts = NULL; /* the caller's */
+    pipeline->known = (dt_row_range){0, pipeline->global_batch};
     return NULL;
 }
 
@@ -288,7 +361,7 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
     DT_TRY(dt_status_annotate(status, "data %s", pipeline->name));
     uint64_t seed = (uint64_t)pipeline->options.seed;
     DT_TRY(dt_examples_create(pipeline->kernels, &pipeline->stages, pipeline->source, pipeline->options.folder, seed,
-                              pipeline->options.ignore_bad_index, &pipeline->examples));
+                              pipeline->options.ignore_bad_index, pipeline->options.marks, &pipeline->examples));
     if (n_filters > 0) DT_TRY(dt_example_maker_create(pipeline->examples, n_words, pipeline->part.first == 0, &pipeline->filters));
     dt_order_options order = {.stages = &pipeline->stages,
                               .n_source = pipeline->source->n_examples,
@@ -299,6 +372,7 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
                               .context = pipeline};
     DT_TRY(dt_order_create(&order, &pipeline->order));
     DT_TRY(dt_examples_attach(pipeline->examples, pipeline->order));
+    if (pipeline->parts != NULL) DT_TRY(dt_examples_remember_marks(pipeline->examples));
     pipeline->columns = dt_examples_columns(pipeline->examples, &pipeline->n_columns);
     DT_TRY(make_slots(pipeline));
     DT_TRY(count_examples(pipeline));
@@ -349,12 +423,15 @@ void dt_pipeline_close(dt_pipeline *pipeline) {
         dt_release(pipeline->slots[i].memory);
         dt_release(pipeline->slots[i].inputs);
         dt_release(pipeline->slots[i].items);
+        dt_release(pipeline->slots[i].marks);
     }
     dt_status_free(pipeline->end_status);
     dt_release(pipeline->past_items);
     dt_release(pipeline->slots);
     dt_release(pipeline->workers);
     dt_example_maker_destroy(pipeline->filters);
+    dt_example_maker_destroy(pipeline->checker);
+    dt_release(pipeline->parts);
     dt_examples_destroy(pipeline->examples);
     dt_order_destroy(pipeline->order);
     dt_source_close(pipeline->source);
@@ -448,7 +525,7 @@ int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline) { return (pipeline->n
 static dt_status *start(dt_pipeline *pipeline, int64_t epoch, int64_t position, bool picks) {
     halt(pipeline);
     pipeline->epoch = epoch;
-    pipeline->position = position;
+    pipeline->position = pipeline->started = position;
     DT_TRY(dt_order_start(pipeline->order, epoch, position));
     pthread_mutex_lock(&pipeline->lock);
     pipeline->running = true;
@@ -541,6 +618,148 @@ int64_t dt_pipeline_position(const dt_pipeline *pipeline) { return pipeline->pos
 
 int64_t dt_pipeline_bad_indices(const dt_pipeline *pipeline) { return dt_examples_bad_indices(pipeline->examples); }
 
+/* ---- comparing what members read ---- */
+
+uint64_t dt_pipeline_layout(const dt_pipeline *pipeline) {
+    const dt_source *source = pipeline->source;
+    uint64_t layout = dt_mark_of(&source->n_examples, sizeof source->n_examples);
+    for (int i = 0; i < source->n_columns; i++) {
+        const dt_column *column = &source->columns[i];
+        uint64_t about[] = {layout, column->is_text, column->is_text ? 0 : (uint64_t)column->tensor.dtype + 1};
+        layout = dt_mark_of(about, sizeof about);
+        if (!column->is_text) layout ^= dt_mark_of(column->tensor.dims, (size_t)column->tensor.n_dims * sizeof *column->tensor.dims);
+    }
+    return layout;
+}
+
+bool dt_pipeline_compares(const dt_pipeline *pipeline) { return pipeline->parts != NULL; }
+
+static const slot *held(const dt_pipeline *pipeline) {
+    return pipeline->holding ? &pipeline->slots[(pipeline->n_taken - 1) % pipeline->n_slots] : NULL;
+}
+
+static void fold(const dt_pipeline *pipeline, dt_row_range part, dt_folded_marks *folded) {
+    const slot *batch = held(pipeline);
+    int n_columns = pipeline->source->n_columns;
+    int64_t n_rows = batch != NULL && batch->marks != NULL ? dt_row_range_valid(part, batch->rows) : 0;
+    const uint64_t *marks = n_rows > 0 ? batch->marks + (part.first - pipeline->known.first) * n_columns : NULL;
+    dt_marks_fold(marks, n_rows, n_columns, n_rows > 0 ? batch->first / pipeline->global_batch : 0, folded);
+}
+
+void dt_pipeline_fold_marks(const dt_pipeline *pipeline, dt_folded_marks *folded) { fold(pipeline, pipeline->part, folded); }
+
+/* Of rows [n] of the source, of which one differs, in one of some columns. */
+static void print_rows(const dt_pipeline *pipeline, const int64_t *rows, int64_t n, const dt_marks_place *place, dt_text *text) {
+    enum {
+        MOST_NAMED = 3
+    };
+    const dt_source *source = pipeline->source;
+    bool by_number = source->name_row == NULL && place->n_columns == 1;
+    int64_t n_named = n < MOST_NAMED ? n : MOST_NAMED;
+    if (n > 1) dt_text_append(text, "one of ");
+    if (by_number) dt_text_append(text, n > 1 ? "rows " : "row ");
+    for (int64_t i = 0; i < n_named; i++) {
+        if (i > 0) dt_text_append(text, i + 1 == n ? " and " : ", ");
+        if (by_number)
+            dt_text_format(text, "%lld", (long long)rows[i]);
+        else
+            dt_source_name_row(source, rows[i], text);
+    }
+    if (n > n_named) dt_text_format(text, " and %lld others", (long long)(n - n_named));
+    if (by_number) dt_text_format(text, " (from 0) of %s", source->columns[place->column].path);
+}
+
+/* Rows of the source in the order of their buckets, from `first` on, as many as are named and one more. */
+static dt_status *find_rows_of(const dt_pipeline *pipeline, dt_row_range part, int64_t n_valid, const dt_marks_place *place, int64_t *rows,
+                               int64_t n) {
+    const slot *batch = held(pipeline);
+    int n_words = dt_order_item_words(pipeline->order);
+    int64_t *below = dt_allocate((size_t)n_words * sizeof *below);
+    if (below == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = part.first + dt_marks_row(place->first + i, n_valid, pipeline->source->n_columns, batch->first / pipeline->global_batch);
+        rows[i] = source_row(pipeline, batch->items + (at - pipeline->known.first) * n_words, below);
+    }
+    dt_release(below);
+    return NULL;
+}
+
+void dt_pipeline_compare_part(const dt_pipeline *pipeline, int process, const dt_folded_marks *folded, bool *differs, dt_text *what) {
+    dt_folded_marks here;
+    dt_marks_place place;
+    dt_row_range part = pipeline->parts[process];
+    const slot *batch = held(pipeline);
+    int64_t n_valid = batch != NULL ? dt_row_range_valid(part, batch->rows) : 0, rows[4];
+    fold(pipeline, part, &here);
+    *differs = dt_marks_differ(&here, folded, n_valid, pipeline->source->n_columns, &place);
+    if (!*differs) return;
+    int64_t n = place.end - place.first, n_found = n < 4 ? n : 4;
+    dt_status *status = find_rows_of(pipeline, part, n_valid, &place, rows, n_found);
+    if (status == NULL) print_rows(pipeline, rows, n, &place, what);
+    dt_status_free(status);
+}
+
+dt_status *dt_pipeline_marks(const dt_pipeline *pipeline, uint64_t **words, size_t *n_words) {
+    const slot *batch = pipeline->failed ? &pipeline->slots[pipeline->n_taken % pipeline->n_slots] : held(pipeline);
+    int n_columns = pipeline->source->n_columns, n_item = dt_order_item_words(pipeline->order);
+    int64_t n_rows = batch != NULL && batch->marks != NULL ? dt_row_range_valid(pipeline->part, batch->rows) : 0;
+    int64_t *below = dt_allocate((size_t)n_item * sizeof *below);
+    *n_words = 0;
+    *words = dt_allocate((size_t)(n_rows * (1 + n_columns)) * sizeof **words + 1);
+    if (below == NULL || *words == NULL) {
+        dt_release(below);
+        dt_release(*words);
+        *words = NULL;
+        return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    for (int64_t row = 0; row < n_rows; row++) {
+        int64_t at = pipeline->part.first - pipeline->known.first + row;
+        const uint64_t *marks = batch->marks + at * n_columns;
+        if (marks[0] == 0) break; /* it was not read: another one before has failed */
+        (*words)[(*n_words)++] = (uint64_t)source_row(pipeline, batch->items + at * n_item, below);
+        for (int i = 0; i < n_columns; i++) (*words)[(*n_words)++] = marks[i];
+    }
+    dt_release(below);
+    return NULL;
+}
+
+/* Those of one row. */
+static dt_status *compare_row(dt_pipeline *pipeline, const uint64_t *words, uint64_t *marks, int64_t *n_read, bool *differs, dt_text *what) {
+    int n_columns = pipeline->source->n_columns;
+    int64_t row = (int64_t)words[0];
+    if (words[0] >= (uint64_t)pipeline->source->n_examples)
+        return dt_error(DT_DATA_LOSS, "data %s: it has read row %llu, and there are %lld", pipeline->name, (unsigned long long)words[0],
+                        (long long)pipeline->source->n_examples);
+    DT_TRY(dt_example_mark_row(pipeline->checker, row, marks, n_read));
+    for (int i = 0; i < n_columns && !*differs; i++) {
+        *differs = marks[i] != words[1 + i];
+        if (*differs) print_rows(pipeline, &row, 1, &(dt_marks_place){.column = i, .n_columns = 1}, what);
+    }
+    return NULL;
+}
+
+dt_status *dt_pipeline_compare_rows(dt_pipeline *pipeline, const uint64_t *words, size_t n_words, bool all, bool *differs, dt_text *what) {
+    size_t n_columns = (size_t)pipeline->source->n_columns;
+    int64_t n_read = 0;
+    double began = dt_seconds_now();
+    *differs = false;
+    if (n_words % (1 + n_columns) != 0) return dt_error(DT_DATA_LOSS, "marks of other columns than data %s has", pipeline->name);
+    if (pipeline->checker == NULL) DT_TRY(dt_examples_remember_marks(pipeline->examples));
+    if (pipeline->checker == NULL)
+        DT_TRY(dt_example_maker_create(pipeline->examples, dt_order_item_words(pipeline->order), false, &pipeline->checker));
+    uint64_t *marks = dt_allocate(n_columns * sizeof *marks);
+    dt_status *status = marks == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+    for (size_t at = 0; at < n_words && status == NULL && !*differs && (all || n_read < DT_MARK_READ_BYTES); at += 1 + n_columns)
+        status = compare_row(pipeline, words + at, marks, &n_read, differs, what);
+    dt_release(marks);
+    atomic_fetch_add(&pipeline->mark_nanoseconds, (int64_t)((dt_seconds_now() - began) * 1e9));
+    return status;
+}
+
+double dt_pipeline_mark_seconds(const dt_pipeline *pipeline) {
+    return dt_examples_mark_seconds(pipeline->examples) + (double)atomic_load(&pipeline->mark_nanoseconds) * 1e-9;
+}
+
 /* ---- where an example comes from ---- */
 
 /* The item of an example of the batch that the caller has, or had before; NULL: of neither, or made elsewhere. */
@@ -549,8 +768,8 @@ static const int64_t *find_item(const dt_pipeline *pipeline, int64_t position) {
     int64_t first = pipeline->position - (held != NULL ? held->rows : 0), past = first - pipeline->past_rows;
     bool is_held = held != NULL && position >= first && position < pipeline->position;
     if (!is_held && (position < past || position >= first)) return NULL;
-    int64_t row = position - (is_held ? first : past) - pipeline->part.first;
-    if (row < 0 || row >= pipeline->part.end - pipeline->part.first) return NULL;
+    int64_t row = position - (is_held ? first : past) - pipeline->known.first;
+    if (row < 0 || row >= pipeline->known.end - pipeline->known.first) return NULL;
     return (is_held ? held->items : pipeline->past_items) + row * dt_order_item_words(pipeline->order);
 }
 

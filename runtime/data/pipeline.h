@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "runtime/artifact/kernels.h"
 #include "runtime/comm/microbatches.h"
+#include "runtime/data/marks.h"
 #include "runtime/data/source.h"
 #include "runtime/threads/progress.h"
 #include "runtime/threads/timeline.h"
@@ -21,10 +22,13 @@
 typedef struct dt_pipeline dt_pipeline;
 
 typedef struct dt_pipeline_options {
-    const char *folder; /* where the files are; NULL: their names are paths */
-    int64_t replicas;   /* V */
-    int64_t rows;       /* rows for each replica; 0: those of the program's batch(n) */
-    dt_row_range part;  /* rows of each global batch that are made here; {0}: all */
+    const char *folder;        /* where the files are; NULL: their names are paths */
+    int64_t replicas;          /* V */
+    int64_t rows;              /* rows for each replica; 0: those of the program's batch(n) */
+    dt_row_range part;         /* rows of each global batch that are made here; {0}: all */
+    bool marks;                /* keep marks (marks.h) of what is read */
+    int n_parts;               /* of the process that compares with them those of others: */
+    const dt_row_range *parts; /* [n_parts] the rows that each process makes; copied */
     int64_t seed;
     int threads;            /* that make batches; 0: one, or with map, filter and images as many as there are cores, up to four */
     bool ignore_bad_index;  /* in the functions of map and filter */
@@ -85,6 +89,25 @@ dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch);
 /* Appends where example `position` of this epoch comes from, and, where one element of the inputs of step `step` alone is `value`, which:
  * "train.txt:14, token[3]". Nothing unless it is an example of this process's part of the batch last taken, or of the one before. */
 void dt_pipeline_print_example(dt_pipeline *pipeline, int step, int64_t position, int64_t value, dt_text *text);
+
+/* ---- comparing what members read: with options.marks ---- */
+
+/* A number for what every member must find alike before anything is read: examples of the source, their types and shapes. */
+uint64_t dt_pipeline_layout(const dt_pipeline *pipeline);
+/* Whether it compares what others read, with options.parts. */
+bool dt_pipeline_compares(const dt_pipeline *pipeline);
+/* Of this process's part of the batch that it has. */
+void dt_pipeline_fold_marks(const dt_pipeline *pipeline, dt_folded_marks *folded);
+/* With options.parts: whether process `process` has made its part of the batch that this one has from what is here too. *differs: what of it is not,
+ * for people: "row 17 (from 0) of labels.gz". */
+void dt_pipeline_compare_part(const dt_pipeline *pipeline, int process, const dt_folded_marks *folded, bool *differs, dt_text *what);
+/* Rows of the source, each with the marks of its columns: [*n_words]; to be released. Those of the batch that dt_pipeline_next gave last, or with
+ * which it failed, as far as they were read. */
+dt_status *dt_pipeline_marks(const dt_pipeline *pipeline, uint64_t **words, size_t *n_words);
+/* Whether they are of what is here too, where the pipeline makes no batches. all: of rows that would have to be read from files, all are compared,
+ * and not only the first ones, up to DT_MARK_READ_BYTES. DT_DATA_LOSS: these are no such words. */
+dt_status *dt_pipeline_compare_rows(dt_pipeline *pipeline, const uint64_t *words, size_t n_words, bool all, bool *differs, dt_text *what);
+double dt_pipeline_mark_seconds(const dt_pipeline *pipeline); /* spent on marks, by all threads */
 
 int64_t dt_pipeline_position(const dt_pipeline *pipeline); /* examples of this epoch handed out */
 /* In the functions of map and filter so far. Over all parts they add up to those of the whole: what every process meets alike, in a filter, counts in

@@ -159,7 +159,7 @@ static dt_log_event to_log(const dtrt_event *event, parts *of) {
                                .examples_per_second = event->examples_per_second,
                                .seconds_per_step = event->seconds_per_step,
                                .data_wait = event->data_wait};
-    of->end = (dt_log_end){or_empty(event->what), event->number, event->epoch, event->seconds, event->first_step_seconds};
+    of->end = (dt_log_end){or_empty(event->what), event->number, event->epoch, event->seconds, event->first_step_seconds, 0};
     switch (event->kind) {
     case DTRT_EVENT_START: return (dt_log_event){.kind = DT_LOG_STARTED, .start = &of->start};
     case DTRT_EVENT_STEP: return (dt_log_event){.kind = DT_LOG_STEPPED, .step = &of->step, .values = &of->values};

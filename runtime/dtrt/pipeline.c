@@ -1,5 +1,6 @@
 /* pipeline: data of the program that a caller goes through, to look at it or to step on it. */
 #include "runtime/data/pipeline.h"
+#include "runtime/data_check.h"
 
 #include "base/memory.h"
 #include "base/options.h"
@@ -73,7 +74,7 @@ dt_status *dtrt_pipeline_open(dtrt_session *session, const char *name, dtrt_pipe
     dtrt_pipeline *made = NULL;
     dt_api_call call = {.name = "dtrt_pipeline_open", .hash = dt_api_mix_text(DT_HASH_SEED, name)};
     dt_status *status = dt_api_agree(session, &call, open_pipeline(session, name, &made));
-    if (status == NULL) status = dt_run_compare_data(session->session, made->pipeline);
+    if (status == NULL) status = dt_data_check_start(session->session, made->pipeline);
     if (status == NULL)
         *pipeline = made;
     else if (made != NULL)

@@ -231,6 +231,7 @@ static dt_run_options run_of(const dtrt_session_options *options, dt_processes *
                             .global_batch = options->global_batch,
                             .seed = options->seed,
                             .ignore_bad_index = options->ignore_bad_index != 0,
+                            .no_data_check = options->no_data_check != 0,
                             .fast_sums = options->fast_sums != 0,
                             .no_libraries = options->no_libraries != 0,
                             .central = options->placement != NULL && strcmp(options->placement, "central") == 0,

@@ -51,6 +51,7 @@ static dt_status *run_on(dtrt_session *session, run_function *run, dt_run_option
         options->seed = about->seed;
         options->by_rows = about->by_rows;
         options->ignore_bad_index = session->options.ignore_bad_index != 0;
+        options->no_data_check = session->options.no_data_check != 0;
         if (options->stop == NULL) options->stop = &log.stop;
         options->was_stopped = stopped;
         status = run(session->kernels, options, log.log);

@@ -60,11 +60,17 @@ static dt_status *gather(dt_session *session, void *records, size_t bytes, const
     return NULL;
 }
 
+dt_status *dt_session_gather_records(dt_session *session, void *records, size_t bytes) {
+    const char *step = session->running.step != NULL ? session->running.step : "start";
+    return gather(session, records, bytes, &(dt_step_context){.step = step, .number = session->running.launch.counter});
+}
+
+int dt_session_n_processes(const dt_session *session) { return session->n_processes; }
+
 dt_status *dt_session_ask(dt_session *session, int64_t here, dt_session_answers *all) {
     int64_t *answers = session->answers;
     answers[session->process] = here;
-    const char *step = session->running.step != NULL ? session->running.step : "start";
-    DT_TRY(gather(session, answers, sizeof *answers, &(dt_step_context){.step = step, .number = session->running.launch.counter}));
+    DT_TRY(dt_session_gather_records(session, answers, sizeof *answers));
     *all = (dt_session_answers){.least = here, .most = here, .of_first = answers[0], .other = -1};
     for (int p = 0; p < session->n_processes; p++) {
         if (answers[p] < all->least) all->least = answers[p];
@@ -914,6 +920,19 @@ dt_status *dt_session_find_rows(const dt_kernels *kernels, const dt_session_opti
     DT_TRY(check_options(&asked));
     *rows = rows_here(&asked);
     return NULL;
+}
+
+dt_status *dt_session_find_parts(const dt_kernels *kernels, const dt_session_options *options, dt_row_range *parts) {
+    dt_session asked = {.kernels = kernels, .artifact = dt_kernels_artifact(kernels), .options = *options};
+    DT_TRY(check_options(&asked));
+    for (int p = 0; p < asked.n_processes; p++) parts[p] = rows_of(&asked, p);
+    return NULL;
+}
+
+int dt_session_process_of_row(const dt_session *session, int64_t row) {
+    int p = 0;
+    while (p + 1 < session->n_processes && (row < rows_of(session, p).first || row >= rows_of(session, p).end)) p++;
+    return p;
 }
 
 dt_status *dt_session_peak(dt_session *session, dt_peak *peak) {

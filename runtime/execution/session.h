@@ -84,6 +84,8 @@ dt_status *dt_session_check_shape(const dt_artifact *program, int64_t replicas, 
 /* Which rows of each global batch a session with these options will hold, {0} where all: so that the data can be opened before it. Fails where
  * dt_session_create would for the options. */
 dt_status *dt_session_find_rows(const dt_kernels *kernels, const dt_session_options *options, dt_row_range *rows);
+/* Of all processes: parts [processes]. */
+dt_status *dt_session_find_parts(const dt_kernels *kernels, const dt_session_options *options, dt_row_range *parts);
 
 /* Opens the devices, checks that the plan fits their memory, allocates it. All variables are 0 until dt_session_initialize or
  * dt_session_set_variable. The kernels must outlive the session. */
@@ -185,6 +187,11 @@ typedef struct dt_session_answers {
     int64_t of_other;
 } dt_session_answers;
 dt_status *dt_session_ask(dt_session *session, int64_t here, dt_session_answers *all);
+/* The same of records of at most DT_RECORD_BYTES: [processes], of which this process's is filled in. */
+dt_status *dt_session_gather_records(dt_session *session, void *records, size_t bytes);
+int dt_session_n_processes(const dt_session *session);
+/* Which process holds a row of the global batch, that some process holds. */
+int dt_session_process_of_row(const dt_session *session, int64_t row);
 void dt_session_print_process(const dt_session *session, int process, char *text, size_t bytes); /* "process 2 (node7, pid 4711)" */
 /* Whether this process writes what is written once: checkpoints, logs. */
 bool dt_session_leads(const dt_session *session);

@@ -57,6 +57,7 @@ static void clear_messages(struct dt_ps_leasing *self) {
     for (size_t i = 0; i < self->rows.n; i++) dt_ps_payload_release(&self->rows.items[i].message.payload);
     for (size_t i = 0; i < self->tasks.n; i++) dt_ps_payload_release(&self->tasks.items[i].asked.payload);
     for (size_t i = 0; i < self->waiting.n; i++) dt_ps_payload_release(&self->waiting.items[i].asked.payload);
+    self->compared.n = self->refused.n = 0;
     self->letters.n = self->variables.n = self->rows.n = self->tasks.n = self->waiting.n = 0;
 }
 
@@ -95,6 +96,8 @@ void dt_ps_leasing_destroy(dt_ps_team *team) {
     dt_release(self->leases.items);
     dt_release(self->variables.items);
     dt_release(self->rows.items);
+    dt_release(self->compared.items);
+    dt_release(self->refused.items);
     pthread_mutex_destroy(&self->lock);
     dt_release(self);
     team->leasing = NULL;
@@ -130,6 +133,12 @@ void dt_ps_leasing_agree(dt_ps_team *team, const dt_ps_run_terms *terms) {
     self->terms = *terms;
     self->has_terms = true;
     dt_ps_leasing_unlock(self);
+}
+
+void dt_ps_leasing_compare(dt_ps_team *team, const dt_ps_examples_check *check) {
+    dt_ps_leasing_lock(team->leasing);
+    team->leasing->check = *check;
+    dt_ps_leasing_unlock(team->leasing);
 }
 
 static void release_payload(void *owner) { dt_release(owner); }
@@ -170,6 +179,57 @@ static dt_status *give_rows(dt_ps_team *team, dt_session *session, dt_ps_lease_t
     dt_status_free(status);
     if (values != NULL) message.payload = (dt_ps_payload){.data = values, .bytes = bytes, .release = release_payload, .owner = values};
     return post(team, asked->peer, message);
+}
+
+static dt_status *note_compared(dt_ps_team *team, const dt_ps_lease_task *asked, bool is_same) {
+    struct dt_ps_leasing *self = team->leasing;
+    const dt_ps_examples *said = &asked->asked.examples;
+    if (!is_same)
+        DT_QUEUE_ADD(self->refused, asked->id);
+    else
+        DT_QUEUE_ADD(self->compared, (dt_ps_lease_compared){asked->id, (int64_t)said->epoch, (int64_t)said->batch});
+    self->has_compared = true;
+    return NULL;
+}
+
+/* A worker that has read something else is refused. The task's payload is released. */
+static dt_status *compare(dt_ps_team *team, dt_ps_lease_task *asked) {
+    struct dt_ps_leasing *self = team->leasing;
+    dt_ps_payload *words = &asked->asked.payload;
+    dt_text what = {0};
+    dt_status *status = self->check.compare(self->check.context, &asked->asked.examples, words->data, words->bytes / sizeof(uint64_t), &what);
+    dt_ps_payload_release(words);
+    if (status == NULL && what.n > 0) status = dt_error(DT_DATA_LOSS, "%s", what.data);
+    dt_text_free(&what);
+    if (status != NULL && dt_status_code(status) != DT_DATA_LOSS) return status;
+    dt_ps_leasing_lock(self);
+    dt_status *noted = note_compared(team, asked, status == NULL);
+    dt_ps_leasing_unlock(self);
+    dt_ps_socket_wake(team->socket);
+    if (noted == NULL && status != NULL) noted = post(team, asked->peer, dt_ps_team_refusal(status));
+    dt_status_free(status);
+    return noted;
+}
+
+/* What a worker says of its lease, unless it has read something else for it. */
+static dt_status *take_wrong(dt_ps_team *team, const dt_ps_lease_task *said) {
+    struct dt_ps_leasing *self = team->leasing;
+    bool is_refused = false;
+    dt_ps_leasing_lock(self);
+    for (size_t i = 0; i < self->refused.n; i++) is_refused = is_refused || self->refused.items[i] == said->id;
+    dt_ps_leasing_unlock(self);
+    return is_refused ? NULL : dt_error(DT_OUT_OF_RANGE, "%s", said->asked.wrong.reason);
+}
+
+/* A task that is no step of the run's. */
+static dt_status *do_beside(dt_ps_team *team, dt_session *session, dt_ps_lease_task *next) {
+    switch (next->what) {
+    case DT_PS_LEASE_GIVE: return give(team, session, next, -1);
+    case DT_PS_LEASE_GIVE_ROWS: return give_rows(team, session, next);
+    case DT_PS_LEASE_COMPARE: return compare(team, next);
+    case DT_PS_LEASE_WRONG: return take_wrong(team, next);
+    default: return NULL;
+    }
 }
 
 /* Only batches that are leased will be applied. */
@@ -233,9 +293,8 @@ dt_status *dt_ps_leasing_next(dt_ps_team *team, dt_session *session, dt_processe
     DT_TRY(end_lease(team, session));
     do {
         DT_TRY(take_task(team, processes, stop, &next));
-        if (next.what == DT_PS_LEASE_GIVE) DT_TRY(give(team, session, &next, -1));
-        if (next.what == DT_PS_LEASE_GIVE_ROWS) DT_TRY(give_rows(team, session, &next));
-    } while (next.what == DT_PS_LEASE_GIVE || next.what == DT_PS_LEASE_GIVE_ROWS);
+        DT_TRY(do_beside(team, session, &next));
+    } while (next.what != DT_PS_LEASE_APPLY && next.what != DT_PS_LEASE_END);
     dt_progress_set(progress, DT_ACTIVITY_COMPUTING);
     *any = next.what == DT_PS_LEASE_APPLY;
     *order = next.order;
@@ -263,9 +322,7 @@ const dt_ps_leases *dt_ps_leasing_take_book(dt_ps_team *team) {
 
 void dt_ps_leasing_return_book(dt_ps_team *team) { dt_ps_leasing_unlock(team->leasing); }
 
-dt_status *dt_ps_leasing_sync(dt_ps_team *team) {
-    return team->leasing->book != NULL ? dt_ps_leases_sync(team->leasing->book) : NULL;
-}
+dt_status *dt_ps_leasing_sync(dt_ps_team *team) { return team->leasing->book != NULL ? dt_ps_leases_sync(team->leasing->book) : NULL; }
 
 /* ---- workers ---- */
 
@@ -364,6 +421,13 @@ dt_status *dt_ps_leasing_fetch_rows(void *rows_from, const dt_row_request *reque
     for (int i = 0; i < n && status == NULL; i++) status = take_rows(from->team->leasing, from->processes, &requests[i]);
     dt_ps_leasing_unlock(from->team->leasing);
     return status;
+}
+
+dt_status *dt_ps_leasing_tell(dt_ps_team *team, dt_ps_examples examples, uint64_t *words, size_t n) {
+    examples.plan = team->plan.number;
+    dt_ps_message message = {.kind = DT_PS_EXAMPLES, .examples = examples};
+    message.payload = (dt_ps_payload){.data = words, .bytes = n * sizeof *words, .release = release_payload, .owner = words};
+    return post(team, 0, message);
 }
 
 void dt_ps_leasing_begin(dt_ps_team *team, const dt_ps_lease *lease, int64_t rows) {

@@ -8,7 +8,7 @@
  * step, the rest (lease_steps.h) from server 0. Where it begins, and where it is to catch up, it gets all of them, of one version: every server gives
  * what it has at the same place in the order.
  *
- *     worker   → server 0           ask
+ *     worker   → server 0           ask; examples, before it computes
  *     worker   → any server         rows wanted
  *     server   → worker             rows
  *     worker   → every server       pull; which the others tell server 0
@@ -36,6 +36,15 @@ typedef struct dt_ps_run_terms {
 } dt_ps_run_terms;
 void dt_ps_leasing_agree(dt_ps_team *team, const dt_ps_run_terms *terms);
 
+/* In server 0: whether a worker has read what it should have, before what it computes from it is applied: words [n] are rows of the source, each with
+ * marks of its columns. *what: what differs; empty: nothing. DT_DATA_LOSS: these are no such words. Called by dt_ps_leasing_next. */
+typedef struct dt_ps_examples_check {
+    dt_status *(*compare)(void *context, const dt_ps_examples *said, const uint64_t *words, size_t n, dt_text *what);
+    void *context;
+} dt_ps_examples_check;
+/* Before the first call of the next; without this nothing is compared. */
+void dt_ps_leasing_compare(dt_ps_team *team, const dt_ps_examples_check *check);
+
 /* Batches [first, end) of a step are to be applied: see dt_ps_leases_open. */
 dt_status *dt_ps_leasing_open(dt_ps_team *team, int step, bool trains, int64_t epoch, int64_t first, int64_t end, int64_t version);
 /* What is to be applied now. */
@@ -45,8 +54,8 @@ typedef struct dt_ps_order {
 } dt_ps_order;
 
 /* Waits for it; meanwhile server 0 gives variables to workers that want them. Where `stop` says so, no more batches are leased, and those that are
- * will be applied. *any false: the range is over, and workers are done with it. DT_ABORTED: a server was lost, or no worker has been there for as long
- * as the deadline. */
+ * will be applied. *any false: the range is over, and workers are done with it. DT_ABORTED: a server was lost, or no worker has been there for as
+ * long as the deadline. DT_OUT_OF_RANGE: a worker has found that the program or its data are wrong, which this server has too. */
 dt_status *dt_ps_leasing_next(dt_ps_team *team, dt_session *session, dt_processes *processes, const atomic_int *stop, dt_ps_order *order, bool *any);
 
 /* Between two ranges, of all servers: a launch value was set, which workers are to fetch. */
@@ -79,6 +88,9 @@ typedef struct dt_ps_rows_from {
 } dt_ps_rows_from;
 dt_status *dt_ps_leasing_fetch_rows(void *rows_from, const dt_row_request *requests, int n);
 
+/* What it has read for a lease, before it computes; the words, which are given away, as in dt_ps_examples_check. */
+dt_status *dt_ps_leasing_tell(dt_ps_team *team, dt_ps_examples examples, uint64_t *words, size_t n);
+
 /* Around the step of a lease, of so many rows; around nothing, where it has none. The second call returns when the lease is ordered, and the session
  * has the variables as they are after it. */
 void dt_ps_leasing_begin(dt_ps_team *team, const dt_ps_lease *lease, int64_t rows);
@@ -96,8 +108,10 @@ dt_status *dt_ps_leasing_invite(dt_ps_team *team, const struct dt_ps_member *wor
 dt_status *dt_ps_leasing_admit(dt_ps_team *team, struct dt_ps_member *worker);                      /* server 0: it has taken the plan */
 dt_status *dt_ps_leasing_lose(dt_ps_team *team, struct dt_ps_member *worker);                       /* it is gone */
 dt_status *dt_ps_leasing_hear(dt_ps_team *team, struct dt_ps_member *from, dt_ps_message *message); /* of the messages above, but data */
-void dt_ps_leasing_over(dt_ps_team *team);                                                          /* the run is */
-dt_status *dt_ps_leasing_progress(dt_ps_team *team);                                                /* says what the other thread has to say */
+/* A worker cannot compute its lease, which is an error of the program or its data. */
+dt_status *dt_ps_leasing_hear_wrong(dt_ps_team *team, const struct dt_ps_member *worker, const char *reason);
+void dt_ps_leasing_over(dt_ps_team *team);           /* the run is */
+dt_status *dt_ps_leasing_progress(dt_ps_team *team); /* says what the other thread has to say */
 
 /* Of a server: whose messages are received for process S; the peer that messages to it go to, -1: nobody, under which number of the plan. Of a
  * worker: it receives something. */

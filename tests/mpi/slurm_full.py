@@ -35,47 +35,24 @@ if sys.argv[1:] != [INSIDE]:
 
 import layouts  # noqa: E402
 import mpi  # noqa: E402
+from slurm import Slurm  # noqa: E402
 from training import FOLDER, check, finish  # noqa: E402
 
 os.environ.update(mpi.environment_of("openmpi"))
 
 SOURCE = pathlib.Path(os.environ["DT_SOURCE"])
-SLURM = FOLDER / "slurm"
 JOB_SECONDS = 120
-
-CONFIGURATION = f"""
-ClusterName=one
-SlurmctldHost=machine(127.0.0.1)
-SlurmUser=root
-AuthInfo=socket={SLURM}/run/munge,cred_expire=5
-StateSaveLocation={SLURM}/state
-SlurmdSpoolDir={SLURM}/spool
-SlurmctldPidFile={SLURM}/slurmctld.pid
-SlurmdPidFile={SLURM}/slurmd.pid
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/linear
-SlurmdParameters=config_overrides
-ReturnToService=2
-NodeName=machine NodeAddr=127.0.0.1 CPUs=4
-PartitionName=all Nodes=machine Default=YES MaxTime=INFINITE
-"""
-
 
 def output_of(*command, **options):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=JOB_SECONDS, **options)
-    check(done.returncode == 0, f"{' '.join(map(str, command))}: exit status {done.returncode}\n{done.stdout}{done.stderr}\n{logs()}")
+    check(done.returncode == 0, f"{' '.join(map(str, command))}: exit status {done.returncode}\n{done.stdout}{done.stderr}\n{slurm.logs()}")
     return done.stdout
-
-
-def logs():
-    return "\n".join(f"---- {path.name}\n{path.read_text()[-2000:]}" for path in sorted(SLURM.glob("*.log")))
 
 
 def wait_until(condition, what, seconds=JOB_SECONDS):
     end = time.monotonic() + seconds
     while not condition():
-        check(time.monotonic() < end, f"not within {seconds} s: {what}\n{logs()}")
+        check(time.monotonic() < end, f"not within {seconds} s: {what}\n{slurm.logs()}")
         time.sleep(0.1)
 
 
@@ -86,32 +63,6 @@ def make_machine():
     for command in (["ip", "link", "set", "lo", "up"], ["ip", "address", "add", "10.255.0.1/32", "dev", "lo"], ["hostname", "machine"],
                     ["mount", "--bind", str(hosts), "/etc/hosts"]):
         output_of(*command)
-
-
-def start(*command):
-    with open(SLURM / f"{command[0]}.log", "w") as log:
-        return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
-
-
-def start_slurm():
-    FOLDER.chmod(0o755)  # munge trusts no folder that others may write into
-    for name in ("run", "state", "spool"):
-        (SLURM / name).mkdir(parents=True)
-        (SLURM / name).chmod(0o755)
-    (SLURM / "munge.key").write_bytes(os.urandom(128))
-    (SLURM / "munge.key").chmod(0o600)
-    (SLURM / "slurm.conf").write_text(CONFIGURATION)
-    os.environ["SLURM_CONF"] = str(SLURM / "slurm.conf")
-    munged = start("munged", "--foreground", "--force", f"--key-file={SLURM}/munge.key", f"--socket={SLURM}/run/munge", f"--pid-file={SLURM}/munged.pid",
-                   f"--log-file={SLURM}/munge.log", f"--seed-file={SLURM}/munge.seed")
-    wait_until(lambda: (SLURM / "run/munge").exists() or munged.poll() is not None, "munge's socket", 20)
-    daemons = [munged, start("slurmctld", "-D"), start("slurmd", "-D")]
-    end = time.monotonic() + 30
-    while "idle" not in subprocess.run(["sinfo", "-h", "-o", "%t"], capture_output=True, text=True).stdout:
-        if any(daemon.poll() is not None for daemon in daemons) or time.monotonic() > end:
-            print(logs())
-            skip("Slurm's daemons do not start on this machine")
-        time.sleep(0.1)
 
 
 def the_bytes_of_one_process():
@@ -157,8 +108,12 @@ def a_job_is_asked_to_end_and_goes_on():
     print("a job that was asked to end went on, and agrees with one process", flush=True)
 
 
+FOLDER.chmod(0o755)
+slurm = Slurm(FOLDER / "slurm", {"machine": "127.0.0.1"}, lambda machine, command, **options: subprocess.Popen(command, **options))
 make_machine()
-start_slurm()
+if not slurm.starts():
+    print(slurm.logs())
+    skip("Slurm's daemons do not start on this machine")
 the_bytes_of_one_process()
 without_mpi_each_process_says_that_it_is_alone()
 a_job_is_asked_to_end_and_goes_on()

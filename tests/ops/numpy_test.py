@@ -31,8 +31,9 @@ def convert(x, to):
     if to in MANTISSA:
         return x.astype(np.float64)
     info = np.iinfo(DTYPES[to])
-    if x.dtype.kind == "f":
-        return np.clip(np.trunc(x), float(info.min), float(info.max)).astype(DTYPES[to])
+    if x.dtype.kind == "f":  # the greatest integer may not be a double, the one above it is
+        inside = np.where((x > info.min) & (x < float(info.max)), x, 0).astype(DTYPES[to])
+        return np.where(x <= info.min, info.min, np.where(x >= float(info.max), info.max, inside))
     return x.astype(DTYPES[to])
 
 
@@ -45,10 +46,14 @@ def launch(name):
     return np.int64(LAUNCH[name])
 
 
-def argmax(x, axes, keep):
+def argmin(x, axes, keep):
+    return argmax(x, axes, keep, np.argmin)
+
+
+def argmax(x, axes, keep, find=np.argmax):
     rest = [d for d in range(x.ndim) if d not in axes]
     flat = np.transpose(x, rest + axes).reshape([x.shape[d] for d in rest] + [math.prod(x.shape[d] for d in axes)])
-    found = np.argmax(flat, axis=-1)
+    found = find(flat, axis=-1)
     return found.reshape([1 if d in axes else x.shape[d] for d in range(x.ndim)]) if keep else found
 
 
@@ -149,8 +154,8 @@ def spread(g, index, input, size, strides, padding):
         for p in range(g.shape[2]):
             for k in range(size[0]):
                 for l in range(size[1]):
-                    chosen = 1 if index is None else index[:, o, p] == k * size[1] + l
-                    x[:, o * strides[0] + k, p * strides[1] + l] += g[:, o, p] * chosen
+                    chosen = True if index is None else index[:, o, p] == k * size[1] + l
+                    x[:, o * strides[0] + k, p * strides[1] + l] += np.where(chosen, g[:, o, p], 0)
     return x[:, padding[0] : padding[0] + input[0], padding[2] : padding[2] + input[1]]
 
 

@@ -52,6 +52,36 @@ static void open_mpi_is_known(void **state) {
     assert_string_equal(dt_launcher_name(&found), "mpirun of Open MPI");
 }
 
+/* Of a training with parameter servers alone. */
+static void processes_without_mpi_are_numbered(void **state) {
+    (void)state;
+    static const struct {
+        dt_launcher_kind kind;
+        int process, n;
+        const char *variables[3][2];
+    } cases[] = {{DT_LAUNCHER_SLURM, 2, 4, {{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}}},
+                 {DT_LAUNCHER_PRRTE, 3, 0, {{"PMIX_RANK", "3"}}},
+                 {DT_LAUNCHER_PMIX, 3, 5, {{"PMIX_RANK", "3"}, {"SLURM_STEP_NUM_TASKS", "5"}, {"SLURM_PROCID", "3"}}},
+                 {DT_LAUNCHER_OPEN_MPI, 1, 3, {{"PMIX_RANK", "1"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "3"}}},
+                 {DT_LAUNCHER_KUBERNETES, 6, 0, {{"JOB_COMPLETION_INDEX", "6"}}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        clearenv();
+        for (int v = 0; v < 3 && cases[i].variables[v][0] != NULL; v++) setenv(cases[i].variables[v][0], cases[i].variables[v][1], 1);
+        assert_null(dt_launcher_find_numbered(&found));
+        assert_int_equal(found.kind, cases[i].kind);
+        assert_int_equal(found.process, cases[i].process);
+        assert_int_equal(found.n_processes, cases[i].n);
+        assert_null(dt_launcher_find(&found)); /* which MPI could connect */
+        bool has_mpi = cases[i].kind == DT_LAUNCHER_OPEN_MPI || cases[i].kind == DT_LAUNCHER_PMIX;
+        assert_int_equal(found.kind, has_mpi ? cases[i].kind : DT_LAUNCHER_NONE);
+    }
+    setenv("JOB_COMPLETION_INDEX", "six", 1);
+    dt_status *status = dt_launcher_find_numbered(&found);
+    assert_non_null(status);
+    assert_non_null(strstr(dt_status_message(status), "JOB_COMPLETION_INDEX=six"));
+    dt_status_free(status);
+}
+
 static void mpich_is_known(void **state) {
     (void)state;
     assert_launcher(FIND({"PMI_SIZE", "4"}, {"PMI_RANK", "3"}, {"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"}), DT_LAUNCHER_PMI, 3, 4, 1, 2);
@@ -107,6 +137,7 @@ int main(void) {
         cmocka_unit_test(without_one_there_is_one_process),
         cmocka_unit_test(one_process_alone_has_no_launcher),
         cmocka_unit_test(open_mpi_is_known),
+        cmocka_unit_test(processes_without_mpi_are_numbered),
         cmocka_unit_test(mpich_is_known),
         cmocka_unit_test(srun_is_known),
         cmocka_unit_test(wrong_numbers_are_errors),

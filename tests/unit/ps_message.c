@@ -289,7 +289,7 @@ static void a_payload_of_half_an_item_is_refused(void **state) {
         expect_refused(&message, "12 bytes beside it, where items have 8");
         n_kinds++;
     }
-    assert_int_equal(n_kinds, 1); /* rows_wanted */
+    assert_int_equal(n_kinds, 2); /* rows_wanted, examples */
 }
 
 static void what_is_no_message_is_refused(void **state) {

@@ -1,0 +1,46 @@
+/* data_check: whether all members of a run read the same examples, and what is said where one does not.
+ *
+ * Before a run begins, members compare how many examples they find, and of which types and shapes. From then on each compares what it reads with what
+ * process 0, or server 0, has there: in each step, before it, by marks (data/marks.h) of the rows that its part of the batch is made from. Process 0
+ * is right by definition. What it holds in memory it compares whole; of what would have to be read from files, as much as is cheap. */
+#ifndef DT_RUNTIME_DATA_CHECK_H
+#define DT_RUNTIME_DATA_CHECK_H
+
+#include "runtime/data/pipeline.h"
+#include "runtime/execution/session.h"
+
+#define DT_DATA_CHECK_HELP "--data names a folder that has the same files on all machines"
+
+/* What a process says before each step. */
+typedef struct dt_step_record {
+    int64_t stops;
+    dt_folded_marks marks;
+} dt_step_record;
+
+/* Each process of a session says whether it is to stop, and what it has read for the batch that its pipeline gave last. *stopped: one is. records
+ * [processes] are the caller's. DT_FAILED_PRECONDITION, in process 0: another one has read something else; a worker of parameter servers leaves, and
+ * everybody else gets DT_ABORTED. */
+dt_status *dt_data_check_step(dt_session *session, const dt_pipeline *pipeline, dt_step_record *records, bool stops, bool *stopped);
+
+/* Before the first step, in all processes: they find the same numbers, types and shapes. */
+dt_status *dt_data_check_start(dt_session *session, const dt_pipeline *pipeline);
+
+/* In server 0 of asynchronous training, of a lease: whether a worker that finds so many examples, with this layout, has read what is here.
+ * words: as dt_pipeline_compare_rows has them. *what is appended to where it has not. DT_DATA_LOSS: these are no such words. */
+typedef struct dt_lease_examples {
+    int64_t n_examples;
+    uint64_t layout;
+    bool all;
+    const uint64_t *words;
+    size_t n_words;
+} dt_lease_examples;
+dt_status *dt_data_check_lease(dt_pipeline *pipeline, const dt_lease_examples *said, dt_text *what);
+
+/* What all processes find out alike of process `process`, a fault of its own: an error in all of them, unless it is a worker of parameter servers.
+ * Then it is one there, and to the others the run was interrupted, which goes on without it. */
+dt_status *dt_fault_of(dt_session *session, int process, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* What is said of somebody who has read `what` otherwise. */
+dt_status *dt_data_check_error(const char *who, const char *what, const char *name_of_first);
+
+#endif
