@@ -114,11 +114,11 @@ class Hunt:
             self.costs.write_text(json.dumps(self.known, indent=1, sort_keys=True))
         return self.known[name] is not None
 
-    def order(self, group, path):
+    def order(self, group, path, first=None):
         """The names of all tests, the likeliest to fail first."""
         stem = re.sub(r"^(ops|dsl|llvm|cuda)_", "", pathlib.Path(path).stem)
         nearest = NEAREST["cuda" if group == "codegen" and "cuda" in path else group]
-        nearest = [nearest[0], rf".*\b\w*{re.escape(stem)}\w*", *nearest[1:]]
+        nearest = [*([re.escape(first)] if first else []), nearest[0], rf".*\b\w*{re.escape(stem)}\w*", *nearest[1:]]
 
         def place(name):
             near = next((i for i, pattern in enumerate(nearest) if re.fullmatch(pattern, name)), len(nearest))
@@ -130,10 +130,10 @@ class Hunt:
 
         return sorted(self.mutant.tests, key=place)
 
-    def hunt(self, group, path):
+    def hunt(self, group, path, first=None):
         """(how it ended, by which test) for the mistake that now stands in the mutant."""
         end = time.monotonic() + 60 * self.options.minutes
-        for name in self.order(group, path):
+        for name in self.order(group, path, first):
             if time.monotonic() > end:
                 return "out of time", f"before {name}"
             if self.known.get(name, 0) is None:
@@ -185,7 +185,7 @@ class Hunt:
         line = self.put(row.path, None, row.right, row.wrong)
         try:
             begin = time.monotonic()
-            outcome, test = self.hunt(group, row.path) if self.mutant.make(["dtc", "dtrun"]) else ("does not compile", "")
+            outcome, test = self.hunt(group, row.path, row.test) if self.mutant.make(["dtc", "dtrun"]) else ("does not compile", "")
             self.write(row.name, f"{row.path}:{line}", row.what, row.right, row.wrong, outcome, test, time.monotonic() - begin)
         finally:
             self.take_back(row.path)

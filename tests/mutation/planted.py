@@ -1,6 +1,7 @@
 """planted: mistakes that the project once had, as replacements of text that still apply; mutate.py shows that a test finds each.
 
-A row is right text that stands once in its file, and what stood there when it was wrong. tests/structure/planted_mistakes.py sees that rows still apply.
+A row is right text that stands once in its file, and what stood there when it was wrong, with the test that came with the cure, which is run first.
+tests/structure/planted_mistakes.py sees that rows still apply.
 """
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from typing import NamedTuple
 class Row(NamedTuple):
     name: str
     what: str
+    test: str
     path: str
     right: str
     wrong: str
@@ -17,6 +19,7 @@ ROWS = [
     Row(
         "mean of pairs",
         "a mean over several dimensions that are the batch divides by it once",
+        "e2e.pair_means",
         "frontends/dsl/builtins_tensor.c",
         "extent.n_batch += dim == DT_BATCH;",
         "extent.n_batch |= dim == DT_BATCH;",
@@ -24,6 +27,7 @@ ROWS = [
     Row(
         "count of pairs",
         "an objective over several dimensions that are the batch divides by it once",
+        "e2e.pair_means",
         "frontends/dsl/elaborate_tensor.c",
         ".n_batch = dt_shape_count(x->shape, DT_BATCH)}",
         ".n_batch = dt_shape_batch_axis(x->shape) >= 0}",
@@ -31,6 +35,7 @@ ROWS = [
     Row(
         "sums of integers below a maximum",
         "a sum that wraps around moves past a maximum",
+        "e2e.monotone",
         "compiler/passes/sink.c",
         "case DT_SCALAR_ADD: return !wraps && keeps_order",
         "case DT_SCALAR_ADD: return keeps_order",
@@ -38,6 +43,7 @@ ROWS = [
     Row(
         "ties below a maximum",
         "what makes equal what was not moves past a maximum whose gradient is taken",
+        "e2e.monotone",
         "compiler/passes/sink.c",
         "    if (s->is_differentiated && !(below->op->algebra & DT_OP_STEADY)) return -1;\n",
         "",
@@ -45,6 +51,7 @@ ROWS = [
     Row(
         "one product of all iterations",
         "a loop's sum of narrow products becomes one product in their type",
+        "e2e.scan_sums",
         "compiler/passes/hoist.c",
         """    const char *precision =
         accumulate->dtype == product->dtype ? dt_value_string(product, "precision") : precision_of_widened(product, accumulate->dtype);
@@ -86,6 +93,7 @@ ROWS = [
     Row(
         "one sum of all iterations",
         "a loop's sum of narrow sums becomes one sum in their type",
+        "e2e.scan_sums",
         "compiler/passes/hoist.c",
         """    DT_TRY(dt_build_convert(&builder, &stack, stack, accumulate->dtype));
     DT_TRY(dt_build_reduce(&builder, &result, "reduce_sum", stack, all.ints, (int)all.i, false));
@@ -97,6 +105,7 @@ ROWS = [
     Row(
         "remainders of large quotients",
         "a remainder is taken in one step, whose quotient is rounded",
+        "e2e.remainders",
         "compiler/codegen/llvm_remainder.c",
         "    return greater;\n",
         "    return y;\n",
@@ -104,8 +113,49 @@ ROWS = [
     Row(
         "half a step",
         "a step that fails after dense kernels have updated leaves a session that goes on",
+        "python.session",
         "runtime/execution/session.c",
         "    DT_TRY(ends_with(session, finish_step(session)));\n",
         "    DT_TRY(finish_step(session));\n",
+    ),
+    Row(
+        "an evaluation that trains",
+        "a step evaluate may hold minimize, and learns from the test set",
+        "unit.diagnostics",
+        "frontends/dsl/elaborate_step.c",
+        "if (!trains || (!d->is_repeated && !is_evaluate)) return;",
+        "if (!trains || !d->is_repeated) return;",
+    ),
+    Row(
+        "minimize in a module",
+        "a step that calls a module's function that trains does not count as one that trains",
+        "unit.diagnostics",
+        "frontends/dsl/elaborate_train.c",
+        "if ((d = declared(s->file->uses.items[i], name)) != NULL) return declaration_trains(s, s->file->uses.items[i], d);",
+        "if ((d = declared(s->file->uses.items[i], name)) != NULL) break;",
+    ),
+    Row(
+        "scatter_add into bf16",
+        "what is scattered is rounded at each addition",
+        "e2e.narrow_sums",
+        "compiler/passes/widen.c",
+        "return loops != NULL && loops->result != NULL;",
+        "return loops != NULL && loops->result != NULL && !dt_dtype_is_half(value->dtype);",
+    ),
+    Row(
+        "sums of a loop in f16",
+        "what iterations give is rounded at each addition",
+        "e2e.narrow_sums",
+        "compiler/passes/widen.c",
+        """if (dt_value_is(value, "accumulate")) return true;""",
+        """if (dt_value_is(value, "accumulate")) return false;""",
+    ),
+    Row(
+        "a power's second gradient",
+        "the derivative of y x^(y-1) with respect to y is x where y is 0, not 1 / x",
+        "ops.conformance",
+        "ir/ops.def",
+        "x: g * y * power(x, where((y == 0) & logical_not(isfinite(1 / x)), 1, y - 1));",
+        "x: g * y * power(x, where(y == 0, 1, y - 1));",
     ),
 ]
