@@ -455,6 +455,7 @@ static void add_source(cJSON *cuda, const char *key, const dt_cuda_program *prog
 static void add_cuda(cJSON *root, const dt_cuda_files *cuda) {
     cJSON *object = cJSON_AddObjectToObject(root, "cuda");
     cJSON_AddStringToObject(object, "compiler", cuda->code->compiler);
+    cJSON_AddStringToObject(object, "text", dt_artifact_text_names[DT_TEXT_CUDA]);
     cJSON *modules = cJSON_AddArrayToObject(object, "modules");
     for (int i = 0; i < cuda->code->n_modules; i++) {
         const dt_cuda_module *module = &cuda->code->modules[i];
