@@ -27,6 +27,8 @@ def check_members(archive, manifest):
     assert cuda["text"] in names and cuda["compiler"].startswith("NVRTC 1"), cuda["compiler"]
     architectures = {module["architecture"] for module in cuda["modules"]}
     assert architectures == {"sm_90", "compute_90"}, architectures
+    for text in manifest["texts"]:
+        assert hashlib.sha256(archive.read(text["file"])).hexdigest() == text["sha256"], text
     for module in cuda["modules"]:
         data = archive.read(module["file"])
         assert hashlib.sha256(data).hexdigest() == module["sha256"], module["file"]
@@ -74,7 +76,9 @@ def main():
         run("dtc", "compile", "-o", plain, program)
         with zipfile.ZipFile(plain) as archive:
             without = json.loads(archive.read("manifest.json"))
-        assert {k: v for k, v in manifest.items() if k not in ("cuda", "flags")} == {k: v for k, v in without.items() if k != "flags"}
+        added = ("cuda", "flags", "texts")
+        assert {k: v for k, v in manifest.items() if k not in added} == {k: v for k, v in without.items() if k not in added}
+        assert manifest["texts"][:-2] == without["texts"] and [text["file"] for text in manifest["texts"][-2:]] == ["cuda.cu", "cuda-plan.txt"]
         info = run("dtrun", "info", artifact)
         assert "cuBLASLt can do 7 of the " in info and "cuDNN" not in info, info
         assert "steps" in run("dtrun", "bench", artifact, "--steps", "2")
