@@ -258,7 +258,7 @@ static dt_object to_report(dt_elaborator *e, dt_object object) {
         if (copy == NULL) return dt_poison();
         object = dt_object_tensor(copy);
     }
-    if (object.value->function != e->step->report) {
+    if (object.value->function != e->step->report || dt_shape_batch_axis(object.value->shape) >= 0) {
         refuse_example(e);
         return dt_poison();
     }
