@@ -164,9 +164,9 @@ static dt_status *run_group(const group *group, const char *const *levels, int n
 
 /* The next case of standard input, NULL at its end. */
 static line *read_line(dt_arena *arena) {
-    char text[4096], gradients[16] = "";
+    char text[4096], gradients[16] = "", *at;
     if (fgets(text, sizeof text, stdin) == NULL) return NULL;
-    char *id = strtok(text, "\t\n"), *op_case = strtok(NULL, "\t\n"), *rest = strtok(NULL, "\n");
+    char *id = strtok_r(text, "\t\n", &at), *op_case = strtok_r(NULL, "\t\n", &at), *rest = strtok_r(NULL, "\n", &at);
     line *line = DT_NEW(arena, struct line);
     if (rest == NULL || sscanf(rest, "%d %15s", &line->n_sets, gradients) < 1) {
         fprintf(stderr, "conformance: a line is \"ID<tab>case<tab>n gradients\"\n");
