@@ -164,3 +164,27 @@ size_t dt_text_character_bytes(const char *string) {
     if ((c[0] == 0xed && c[1] > 0x9f) || (c[0] == 0xf4 && c[1] > 0x8f)) return 0; /* half of a pair; beyond the last */
     return n;
 }
+
+/* Of n bytes: a control character, or one that parts lines or turns the direction of writing. */
+static bool is_order(const unsigned char *c, size_t n) {
+    if (n == 1) return c[0] < 0x20 || c[0] == 0x7f;
+    if (n == 2) return c[0] == 0xc2 && c[1] < 0xa0;
+    if (n != 3 || c[0] != 0xe2) return false;
+    return (c[1] == 0x80 && (c[2] == 0x8e || c[2] == 0x8f || (c[2] >= 0xa8 && c[2] <= 0xae))) || (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9);
+}
+
+void dt_text_make_printable(char *text) {
+    char *to = text;
+    while (*text != 0) {
+        size_t n = dt_text_character_bytes(text);
+        if (n == 0 || is_order((unsigned char *)text, n)) {
+            *to++ = '?';
+            text += n > 0 ? n : 1;
+        } else {
+            memmove(to, text, n);
+            to += n;
+            text += n;
+        }
+    }
+    *to = 0;
+}

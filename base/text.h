@@ -35,6 +35,10 @@ const char *dt_text_with_commas(int64_t value, char buffer[32]);
 /* Bytes of the character of UTF-8 that a string begins with, 1 to 4; 0: it begins with none, as a path, which may be any bytes, can. */
 size_t dt_text_character_bytes(const char *string);
 
+/* A text that somebody else wrote becomes one line for people, never longer: what no character is, what a terminal takes for an order, and what turns
+ * the direction of writing is a question mark. */
+void dt_text_make_printable(char *text);
+
 /* What makes the word before it fit its number: "" of one thing, else "s". */
 const char *dt_plural(int64_t n);
 

@@ -1,9 +1,11 @@
 /* thread: see thread.h. */
 #include "base/thread.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 dt_status *dt_thread_error(int reason) {
     struct rlimit limit;
@@ -21,6 +23,15 @@ bool dt_thread_start(pthread_t *thread, size_t stack_bytes, void *(*work)(void *
     bool started = pthread_attr_setstacksize(&attributes, stack_bytes) == 0 && pthread_create(thread, &attributes, work, argument) == 0;
     pthread_attr_destroy(&attributes);
     return started;
+}
+
+bool dt_thread_join(pthread_t thread, double seconds) {
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    long nanoseconds = end.tv_nsec + (long)((seconds - floor(seconds)) * 1e9);
+    end.tv_sec += (time_t)floor(seconds) + nanoseconds / 1000000000;
+    end.tv_nsec = nanoseconds % 1000000000;
+    return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &end) == 0;
 }
 
 struct dt_caller {

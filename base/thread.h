@@ -14,6 +14,9 @@ dt_status *dt_thread_error(int reason);
 /* false: the system gives no such thread. */
 bool dt_thread_start(pthread_t *thread, size_t stack_bytes, void *(*work)(void *argument), void *argument);
 
+/* Waits for the thread to end, for at most that long, whatever happens to the time of day; false: it has not, and can still be joined. */
+bool dt_thread_join(pthread_t thread, double seconds);
+
 /* work(argument) on a stack of that size, while the calling thread waits and does what `work` asks of it by dt_caller_do: so what belongs to the
  * caller's thread, such as its callbacks, runs there. Where the system gives no such thread, all is done on the caller's. */
 typedef struct dt_caller dt_caller;

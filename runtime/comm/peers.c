@@ -2,6 +2,7 @@
 #include "runtime/comm/peers.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "runtime/comm/process_state.h"
 #include "runtime/threads/clock.h"
 
@@ -129,11 +130,19 @@ static dt_status *answer(dt_peers *self, int asker) {
     return dt_transport_notify(self->transport, asker, &said, sizeof said);
 }
 
+/* The text of a notice, which somebody else wrote. */
+static void copy_said(const notice *said, char *text, size_t bytes) {
+    size_t n = strnlen(said->text, (bytes < sizeof said->text ? bytes : sizeof said->text) - 1);
+    memcpy(text, said->text, n);
+    text[n] = 0;
+    dt_text_make_printable(text);
+}
+
 static void hear(peer *one, const notice *said, double now) {
     one->answered = now;
     one->progressed = now - said->stood;
     one->waits = is_waiting(said->number);
-    snprintf(one->doing, sizeof one->doing, "%.*s", (int)sizeof one->doing - 1, said->text);
+    copy_said(said, one->doing, sizeof one->doing);
 }
 
 dt_status *dt_peers_listen(dt_peers *self, char *reason, size_t reason_bytes, int *blamed, bool *failed) {
@@ -146,13 +155,14 @@ dt_status *dt_peers_listen(dt_peers *self, char *reason, size_t reason_bytes, in
     for (;;) {
         int from;
         size_t bytes;
+        memset(&heard, 0, sizeof heard); /* a notice may be short */
         DT_TRY(dt_transport_listen(self->transport, &from, &heard, &bytes));
         if (from < 0) return NULL;
         switch (heard.said.kind) {
         case NOTICE_QUESTION: DT_TRY(answer(self, from)); break;
         case NOTICE_ANSWER: hear(&self->all[from], &heard.said, dt_seconds_now()); break;
         case NOTICE_FAILURE:
-            snprintf(reason, reason_bytes, "%.*s", (int)sizeof heard.said.text - 1, heard.said.text);
+            copy_said(&heard.said, reason, reason_bytes);
             *blamed = heard.said.number;
             *failed = true;
             return NULL;

@@ -445,6 +445,10 @@ static dt_status *introduce(dt_processes *self) {
     if (gethostname(mine->host, sizeof mine->host - 1) != 0) strcpy(mine->host, "?");
     mine->pid = getpid();
     DT_TRY(dt_processes_gather(self, names, sizeof *names, &(dt_step_context){.step = "start"}));
+    for (int p = 0; p < self->n; p++) {
+        names[p].host[sizeof names[p].host - 1] = 0;
+        dt_text_make_printable(names[p].host);
+    }
     dt_peers_introduce(self->peers, names);
     return NULL;
 }
@@ -549,12 +553,8 @@ void dt_processes_close(dt_processes *processes, int exit_status) {
     atomic_store(&processes->closing, true);
     wake(processes);
     pthread_mutex_unlock(&processes->lock);
-    for (int i = 0; i < N_CLOSING && hangs; i++) {
-        struct timespec end;
-        clock_gettime(CLOCK_REALTIME, &end);
-        end.tv_sec += (time_t)CLOSING_SECONDS;
-        hangs = pthread_timedjoin_np(processes->thread, NULL, &end) != 0; /* somebody else does, and this process has all it wants */
-    }
+    for (int i = 0; i < N_CLOSING && hangs; i++)
+        hangs = !dt_thread_join(processes->thread, CLOSING_SECONDS); /* somebody else does, and this process has all it wants */
     if (hangs && (!processes->options.outlives || processes->options.lets_go)) _exit(exit_status);
     if (hangs) pthread_detach(processes->thread);
     bool may_be_reached = processes->options.outlives && !processes->options.lets_go && atomic_load(&processes->aborted);

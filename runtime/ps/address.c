@@ -1,8 +1,11 @@
 /* address: see the header. */
 #include "runtime/ps/address.h"
 
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define PROTOCOL "tcp://"
 
@@ -37,6 +40,29 @@ static dt_status *parse(const char *text, bool listens, char *address) {
 
 dt_status *dt_ps_address_to_listen(const char *text, char *address) { return parse(text, true, address); }
 dt_status *dt_ps_address_to_connect(const char *text, char *address) { return parse(text, false, address); }
+
+/* IPv4 first: who connects to a name may have no other. */
+static const struct addrinfo *choose(const struct addrinfo *found) {
+    for (const struct addrinfo *one = found; one != NULL; one = one->ai_next)
+        if (one->ai_family == AF_INET) return one;
+    return found;
+}
+
+void dt_ps_address_resolve(char *address) {
+    const char *text = dt_ps_address_text(address), *colon = strrchr(text, ':');
+    const struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    char host[256], port[16], number[INET6_ADDRSTRLEN];
+    if (*text == '[' || *text == '*') return;
+    snprintf(host, sizeof host, "%.*s", (int)(colon - text), text);
+    snprintf(port, sizeof port, "%s", colon + 1);
+    if (getaddrinfo(host, NULL, &wanted, &found) != 0) return;
+    const struct addrinfo *one = choose(found);
+    bool is_known = getnameinfo(one->ai_addr, one->ai_addrlen, number, sizeof number, NULL, 0, NI_NUMERICHOST) == 0;
+    const char *form = one->ai_family == AF_INET6 ? PROTOCOL "[%s]:%s" : PROTOCOL "%s:%s";
+    if (is_known) snprintf(address, DT_PS_ADDRESS_BYTES, form, number, port);
+    freeaddrinfo(found);
+}
 
 bool dt_ps_address_is_loopback(const char *address) {
     const char *host = dt_ps_address_text(address);

@@ -15,6 +15,10 @@ enum {
 dt_status *dt_ps_address_to_listen(const char *text, char *address);
 dt_status *dt_ps_address_to_connect(const char *text, char *address);
 
+/* Of an address to listen on, whose host may be a name: the first address of this name, in numbers, which ZeroMQ wants there. What is no name of a
+ * host, as an interface's, stays. */
+void dt_ps_address_resolve(char *address);
+
 /* Whether only processes of this machine are there. Of a name only "localhost" is known to be so. */
 bool dt_ps_address_is_loopback(const char *address);
 

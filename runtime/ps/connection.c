@@ -1,6 +1,8 @@
 /* connection: see the header. */
 #include "runtime/ps/connection.h"
 
+#include "base/text.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,17 +15,9 @@ dt_ps_introduction dt_ps_of_welcome(const dt_ps_welcome *welcome) {
     return (dt_ps_introduction){welcome->role, welcome->part, welcome->artifact, welcome->settings, welcome->name};
 }
 
-void dt_ps_copy_printable(const char *text, char *to, size_t bytes) {
-    size_t n = strnlen(text, bytes - 1);
-    for (size_t i = 0; i < n; i++) to[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
-    to[n] = 0;
-}
-
 void dt_ps_print_name(const dt_ps_introduction *introduction, const char *address, char *name, size_t bytes) {
-    char said[sizeof((dt_ps_hello *)NULL)->name];
-    dt_ps_copy_printable(introduction->name, said, sizeof said);
-    int n = introduction->role == DT_PS_WORKER ? snprintf(name, bytes, "worker %s", said)
-                                               : snprintf(name, bytes, "server %" PRIu32 ", %s", introduction->part, said);
+    int n = introduction->role == DT_PS_WORKER ? snprintf(name, bytes, "worker %s", introduction->name)
+                                               : snprintf(name, bytes, "server %" PRIu32 ", %s", introduction->part, introduction->name);
     if (address != NULL && (size_t)n < bytes) snprintf(name + n, bytes - (size_t)n, " (%s)", address);
 }
 
@@ -78,7 +72,8 @@ dt_status *dt_ps_compare(const dt_ps_hello *ours, const dt_ps_introduction *thei
     }
     *why = DT_PS_REFUSED_SETTINGS;
     if (ours->settings[0] != 0 && theirs->settings[0] != 0 && strcmp(ours->settings, theirs->settings) != 0) {
-        dt_ps_copy_printable(theirs->settings, said, sizeof said);
+        snprintf(said, sizeof said, "%s", theirs->settings);
+        dt_text_make_printable(said);
         return dt_error(DT_FAILED_PRECONDITION, "its settings are \"%s\", those of %s \"%s\": start all servers alike", said, name_of(ours, name),
                         ours->settings);
     }

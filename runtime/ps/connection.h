@@ -38,10 +38,8 @@ typedef struct dt_ps_introduction {
 dt_ps_introduction dt_ps_of_hello(const dt_ps_hello *hello);
 dt_ps_introduction dt_ps_of_welcome(const dt_ps_welcome *welcome);
 
-/* "worker host7, pid 4711 (10.0.0.7)", without the brackets where there is no address. What came from the network is printed without what a terminal
- * would take for orders. */
+/* "worker host7, pid 4711 (10.0.0.7)", without the brackets where there is no address. */
 void dt_ps_print_name(const dt_ps_introduction *introduction, const char *address, char *name, size_t bytes);
-void dt_ps_copy_printable(const char *text, char *to, size_t bytes);
 
 /* Whether a message that has arrived on an open connection, or answers its hello, is the next one: DT_DATA_LOSS where it is of another connection,
  * doubled, or one is missing. It is counted. */

@@ -170,7 +170,6 @@ static dt_status *load(const dt_zeromq *zeromq, const char *folder, dt_ps_role r
     DT_TRY(read_file(zeromq, folder, role, ".public", keys->own_public));
     DT_TRY(read_file(zeromq, folder, DT_PS_SERVER, ".public", keys->server));
     if (role == DT_PS_WORKER) return NULL;
-    DT_TRY(allow(keys, keys->own_public)); /* servers connect to one another */
     DT_TRY(path_of(folder, "allowed", "", path));
     DT_TRY(dt_file_read(path, &text, &n_bytes));
     dt_status *status = read_allowed(zeromq, path, text, keys);
@@ -191,8 +190,10 @@ void dt_ps_keys_forget(dt_ps_keys *keys) {
     explicit_bzero(keys, sizeof *keys);
 }
 
-bool dt_ps_keys_allow(const dt_ps_keys *keys, const uint8_t *key) {
-    for (size_t i = 0; i < keys->n_allowed; i++)
+bool dt_ps_keys_allow(const dt_ps_keys *keys, const uint8_t *key, dt_ps_role *role) {
+    bool is_server = memcmp(keys->server, key, DT_PS_KEY_BYTES) == 0; /* servers connect to one another */
+    *role = is_server ? DT_PS_SERVER : DT_PS_WORKER;
+    for (size_t i = 0; i < keys->n_allowed && !is_server; i++)
         if (memcmp(keys->allowed[i], key, DT_PS_KEY_BYTES) == 0) return true;
-    return false;
+    return is_server;
 }

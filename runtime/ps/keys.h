@@ -22,7 +22,7 @@ typedef uint8_t dt_ps_key[DT_PS_KEY_BYTES];
 typedef struct dt_ps_keys {
     dt_ps_key own_public, own_secret;
     dt_ps_key server;   /* public, of the servers */
-    dt_ps_key *allowed; /* [n_allowed] public, that may connect: of a server */
+    dt_ps_key *allowed; /* [n_allowed] public, of workers that may connect: of a server */
     size_t n_allowed;
 } dt_ps_keys;
 
@@ -34,6 +34,7 @@ dt_status *dt_ps_keys_create(const char *folder);
 dt_status *dt_ps_keys_load(const char *folder, dt_ps_role role, dt_ps_keys *keys);
 void dt_ps_keys_forget(dt_ps_keys *keys); /* overwritten, and freed */
 
-bool dt_ps_keys_allow(const dt_ps_keys *keys, const uint8_t *key);
+/* Whether who shows this key may connect, and as what: the servers' is for servers, all others are for workers. */
+bool dt_ps_keys_allow(const dt_ps_keys *keys, const uint8_t *key, dt_ps_role *role);
 
 #endif

@@ -1,6 +1,8 @@
 /* message: see the header. */
 #include "runtime/ps/message.h"
 
+#include "base/text.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -201,6 +203,12 @@ static void read_text(reader *from, const char *field, char *text, size_t most) 
     text[n] = 0;
 }
 
+/* For people: whoever prints it need not look at it. */
+static void read_line(reader *from, const char *field, char *text, size_t most) {
+    read_text(from, field, text, most);
+    dt_text_make_printable(text);
+}
+
 UNUSED_KIND static uint32_t read_numbers(reader *from, const char *field, uint64_t *numbers, size_t most) {
     uint32_t n = (uint32_t)read_number(from, field, 4, most);
     if (!has(from, field, 8 * (size_t)n)) return 0;
@@ -214,7 +222,8 @@ UNUSED_KIND static uint32_t read_numbers(reader *from, const char *field, uint64
 #define U32(name, most) message->name = (uint32_t)read_number(from, #name, 4, most);
 #define U64(name, most) message->name = read_number(from, #name, 8, most);
 #define F64(name) message->name = read_f64(from, #name);
-#define TEXT(name, most) read_text(from, #name, message->name, most);
+#define TEXT(name, most) read_line(from, #name, message->name, most);
+#define WORDS(name, most) read_text(from, #name, message->name, most);
 #define BYTES(name, n) read_bytes(from, #name, message->name, n);
 #define NUMBERS(name, most) message->n_##name = read_numbers(from, #name, message->name, most);
 #define END(name)                                                                                                                                    \

@@ -2,8 +2,8 @@
  *
  * Whoever listens has one ROUTER, which knows each connection by an identity that it makes up; whoever connects has a DEALER for each server. A
  * DEALER serves one connection: ZeroMQ's own reconnecting, which would carry messages of a lost connection into the next, is off. A monitor tells
- * that a connection was lost: a DEALER's about its own, a ROUTER's (door.h) about one of all. Then every peer is sent a ping, which fails where nobody
- * is; and without any news so it is with each heartbeat. */
+ * that a connection was lost: a DEALER's about its own, a ROUTER's (door.h) about one of all. Then every peer is sent a ping, which fails where
+ * nobody is; and without any news so it is with each heartbeat. */
 #include "runtime/ps/socket.h"
 
 #include "base/memory.h"
@@ -115,6 +115,7 @@ static dt_status *start_listening(dt_ps_socket *socket, const char *text) {
     char address[DT_PS_ADDRESS_BYTES], doing[DT_PS_ADDRESS_BYTES + 16];
     size_t n_bytes = sizeof socket->address;
     DT_TRY(dt_ps_address_to_listen(text, address));
+    dt_ps_address_resolve(address);
     DT_TRY(check_exposure(socket, address));
     snprintf(doing, sizeof doing, "listen on %s", dt_ps_address_text(address));
     socket->router = zeromq->socket(socket->context, ZMQ_ROUTER);

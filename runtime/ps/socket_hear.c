@@ -1,5 +1,6 @@
 /* socket_hear: what a socket makes of what it reads: who may join, what is the next message of a connection, and what ends one. */
 #include "runtime/ps/socket_state.h"
+#include "runtime/ps/zap.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -103,11 +104,14 @@ static dt_status *welcome(dt_ps_socket *socket, dt_ps_peer *peer, uint16_t versi
     return dt_ps_send_to_peer(socket, peer, &dt_ps_no_head, &message);
 }
 
-/* `peer` has an identity and a name, and no place yet. */
-static dt_status *hear_hello(dt_ps_socket *socket, dt_ps_peer *stranger, dt_ps_event *event) {
+/* `stranger` has an identity and a name, and no place yet. */
+static dt_status *hear_hello(dt_ps_socket *socket, dt_ps_peer *stranger, bool has_right_key, dt_ps_event *event) {
     uint16_t version = 0;
-    dt_ps_refused why;
-    dt_status *status = judge(socket, &event->message.hello, &version, &why);
+    dt_ps_refused why = DT_PS_REFUSED_OTHERWISE;
+    bool is_server = event->message.hello.role == DT_PS_SERVER;
+    dt_status *status = has_right_key ? judge(socket, &event->message.hello, &version, &why)
+                                      : dt_error(DT_FAILED_PRECONDITION, "its key is for a %s, and it says that it is a %s",
+                                                 is_server ? "worker" : "server", is_server ? "server" : "worker");
     dt_ps_peer *place = status == NULL ? find_place(socket) : NULL;
     if (status == NULL && place == NULL) {
         why = DT_PS_REFUSED_FULL;
@@ -142,7 +146,8 @@ static dt_status *hear_stranger(dt_ps_socket *socket, dt_ps_frames *frames, dt_p
     if (status == NULL && event->message.kind == DT_PS_HELLO) {
         dt_ps_introduction introduction = dt_ps_of_hello(&event->message.hello);
         dt_ps_print_name(&introduction, address, stranger.connection.name, sizeof stranger.connection.name);
-        return hear_hello(socket, &stranger, event);
+        bool has_right_key = socket->options.keys == NULL || dt_ps_zap_is_role(zeromq, frames, (dt_ps_role)introduction.role);
+        return hear_hello(socket, &stranger, has_right_key, event);
     }
     if (status == NULL) {
         dt_ps_payload_release(&event->message.payload);

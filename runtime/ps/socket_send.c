@@ -129,7 +129,7 @@ const dt_ps_head dt_ps_no_head = {0};
 
 static dt_ps_message refusal(dt_ps_refused why, const char *reason) {
     dt_ps_message message = {.kind = DT_PS_REFUSAL, .refusal.why = (uint8_t)why};
-    dt_ps_copy_printable(reason, message.refusal.reason, sizeof message.refusal.reason);
+    snprintf(message.refusal.reason, sizeof message.refusal.reason, "%s", reason);
     return message;
 }
 

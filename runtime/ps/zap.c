@@ -23,15 +23,22 @@ dt_status *dt_ps_zap_open(const dt_zeromq *zeromq, void *context, void **zap) {
     return dt_error(DT_IO, "cannot ask who connects: %s", zeromq->strerror(errno));
 }
 
+static const char *user_of(dt_ps_role role) { return role == DT_PS_SERVER ? "server" : "worker"; }
+
+bool dt_ps_zap_is_role(const dt_zeromq *zeromq, dt_ps_frames *frames, dt_ps_role role) {
+    const char *user = zeromq->msg_gets(&frames->items[frames->n_kept - 1], "User-Id");
+    return user != NULL && strcmp(user, user_of(role)) == 0;
+}
+
 static bool is_text(const dt_zeromq *zeromq, zmq_msg_t *frame, const char *text) {
     return zeromq->msg_size(frame) == strlen(text) && memcmp(zeromq->msg_data(frame), text, strlen(text)) == 0;
 }
 
-static bool is_allowed(const dt_zeromq *zeromq, dt_ps_frames *request, const dt_ps_keys *keys) {
+static bool is_allowed(const dt_zeromq *zeromq, dt_ps_frames *request, const dt_ps_keys *keys, dt_ps_role *role) {
     zmq_msg_t *frames = request->items;
     return request->n == N_FRAMES && is_text(zeromq, &frames[VERSION], "1.0") && is_text(zeromq, &frames[DOMAIN], DT_PS_ZAP_DOMAIN) &&
            is_text(zeromq, &frames[MECHANISM], "CURVE") && zeromq->msg_size(&frames[KEY]) == DT_PS_KEY_BYTES &&
-           dt_ps_keys_allow(keys, zeromq->msg_data(&frames[KEY]));
+           dt_ps_keys_allow(keys, zeromq->msg_data(&frames[KEY]), role);
 }
 
 static void print_who(const dt_zeromq *zeromq, dt_ps_frames *request, char *who, size_t bytes) {
@@ -43,12 +50,14 @@ static void print_who(const dt_zeromq *zeromq, dt_ps_frames *request, char *who,
     snprintf(who, bytes, "somebody at %.*s with the public key %s", n_address, n_address > 0 ? (char *)zeromq->msg_data(&frames[ADDRESS]) : "", key);
 }
 
-/* Version, request, a status of HTTP's and its text, the user's name and what else is known of him, which is nothing. */
-static dt_status *answer(const dt_zeromq *zeromq, void *zap, dt_ps_frames *request, bool allowed) {
+/* Version, request, a status of HTTP's and its text, the user's name, which is the role of his key, and what else is known of him, which is nothing.
+ */
+static dt_status *answer(const dt_zeromq *zeromq, void *zap, dt_ps_frames *request, bool allowed, dt_ps_role role) {
     enum {
         N_ANSWER = 6
     };
-    const char *const texts[N_ANSWER] = {"1.0", NULL, allowed ? "200" : "400", allowed ? "OK" : "this key is not allowed", "", ""};
+    const char *const texts[N_ANSWER] = {
+        "1.0", NULL, allowed ? "200" : "400", allowed ? "OK" : "this key is not allowed", allowed ? user_of(role) : "", ""};
     for (int i = 0; i < N_ANSWER; i++) {
         bool is_request = texts[i] == NULL && request->n_kept > REQUEST;
         const void *bytes = is_request ? zeromq->msg_data(&request->items[REQUEST]) : texts[i];
@@ -69,9 +78,10 @@ dt_status *dt_ps_zap_answer(const dt_zeromq *zeromq, void *zap, const dt_ps_keys
     who[0] = 0;
     DT_TRY(dt_ps_frames_receive(zeromq, zap, &request, any));
     if (!*any) return NULL;
-    bool allowed = is_allowed(zeromq, &request, keys);
+    dt_ps_role role = DT_PS_WORKER;
+    bool allowed = is_allowed(zeromq, &request, keys, &role);
     if (!allowed) print_who(zeromq, &request, who, bytes);
-    dt_status *status = answer(zeromq, zap, &request, allowed);
+    dt_status *status = answer(zeromq, zap, &request, allowed, role);
     dt_ps_frames_close(zeromq, &request);
     return status;
 }

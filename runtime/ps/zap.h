@@ -14,4 +14,7 @@ dt_status *dt_ps_zap_open(const dt_zeromq *zeromq, void *context, void **zap);
 /* Answers one request, where there is one: *any. who [bytes]: "somebody at 10.0.0.7 with the key …", who was refused, or "". */
 dt_status *dt_ps_zap_answer(const dt_zeromq *zeromq, void *zap, const dt_ps_keys *keys, char *who, size_t bytes, bool *any);
 
+/* Whether the key of whoever sent this message is one for that role. */
+bool dt_ps_zap_is_role(const dt_zeromq *zeromq, dt_ps_frames *frames, dt_ps_role role);
+
 #endif

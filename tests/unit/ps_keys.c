@@ -51,11 +51,14 @@ static void what_was_made_is_read(void **state) {
     assert_ok(dt_ps_keys_load(scratch_path("keys"), DT_PS_WORKER, &worker));
     assert_memory_equal(server.own_public, worker.server, DT_PS_KEY_BYTES);
     assert_memory_not_equal(server.own_secret, worker.own_secret, DT_PS_KEY_BYTES);
-    assert_int_equal(server.n_allowed, 2); /* another server, and the workers */
-    assert_true(dt_ps_keys_allow(&server, worker.own_public));
-    assert_true(dt_ps_keys_allow(&server, server.own_public));
+    dt_ps_role role;
+    assert_int_equal(server.n_allowed, 1); /* the workers */
+    assert_true(dt_ps_keys_allow(&server, worker.own_public, &role));
+    assert_int_equal(role, DT_PS_WORKER);
+    assert_true(dt_ps_keys_allow(&server, server.own_public, &role)); /* another server */
+    assert_int_equal(role, DT_PS_SERVER);
     worker.own_public[31] ^= 1;
-    assert_false(dt_ps_keys_allow(&server, worker.own_public));
+    assert_false(dt_ps_keys_allow(&server, worker.own_public, &role));
     dt_ps_keys_forget(&server);
     dt_ps_keys_forget(&worker);
     static const uint8_t zeros[DT_PS_KEY_BYTES];
@@ -88,7 +91,7 @@ static void what_is_no_key_is_refused(void **state) {
     snprintf(text, sizeof text, "%s a note\r\n  \n# and another\n%s", key, key);
     scratch_write("wrong/allowed", text, strlen(text));
     assert_ok(dt_ps_keys_load(scratch_path("wrong"), DT_PS_SERVER, &keys));
-    assert_int_equal(keys.n_allowed, 3);
+    assert_int_equal(keys.n_allowed, 2);
     dt_ps_keys_forget(&keys);
     unlink(scratch_path("wrong/allowed"));
     assert_fails(dt_ps_keys_load(scratch_path("wrong"), DT_PS_SERVER, &keys), DT_NOT_FOUND, "wrong/allowed");
@@ -104,15 +107,18 @@ typedef struct pair {
     dt_ps_socket *server, *worker;
 } pair;
 
-static pair open_pair(const dt_ps_keys *of_server, const dt_ps_keys *of_worker) {
+static pair open_pair_as(const dt_ps_keys *of_server, const dt_ps_keys *of_worker, dt_ps_role role) {
     pair opened;
     dt_ps_socket_options server = {.listen = "127.0.0.1:*", .hello = {.role = DT_PS_SERVER, .name = "one"}, .keys = of_server};
     assert_ok(dt_ps_socket_open(&server, &opened.server));
     const char *address = dt_ps_socket_address(opened.server);
-    dt_ps_socket_options worker = {.servers = &address, .n_servers = 1, .hello = {.role = DT_PS_WORKER, .name = "two"}, .keys = of_worker};
+    dt_ps_socket_options worker = {
+        .servers = &address, .n_servers = 1, .hello = {.role = (uint8_t)role, .part = 1, .name = "two"}, .keys = of_worker};
     assert_ok(dt_ps_socket_open(&worker, &opened.worker));
     return opened;
 }
+
+static pair open_pair(const dt_ps_keys *of_server, const dt_ps_keys *of_worker) { return open_pair_as(of_server, of_worker, DT_PS_WORKER); }
 
 static void close_pair(pair *opened) {
     dt_ps_socket_close(opened->worker, 0);
@@ -169,6 +175,28 @@ static void who_has_an_allowed_key_joins_and_nobody_else(void **state) {
     dt_ps_keys_forget(&other);
 }
 
+/* Who has a worker's key is no server, whatever it says. */
+static void a_key_is_for_one_role(void **state) {
+    (void)state;
+    dt_ps_keys server, worker;
+    dt_ps_event here, there;
+    assert_ok(dt_ps_keys_create(scratch_path("roles")));
+    assert_ok(dt_ps_keys_load(scratch_path("roles"), DT_PS_SERVER, &server));
+    assert_ok(dt_ps_keys_load(scratch_path("roles"), DT_PS_WORKER, &worker));
+    for (int says_server = 0; says_server < 2; says_server++)
+        for (int has_servers = 0; has_servers < 2; has_servers++) {
+            pair opened = open_pair_as(&server, has_servers ? &server : &worker, says_server ? DT_PS_SERVER : DT_PS_WORKER);
+            meet(&opened, &here, &there);
+            bool fits = says_server == has_servers;
+            assert_int_equal(here.kind, fits ? DT_PS_JOINED : DT_PS_REFUSED);
+            assert_int_equal(there.kind, fits ? DT_PS_JOINED : DT_PS_REFUSED);
+            assert_true(fits || (there.is_final && strstr(here.text, "its key is for a ") != NULL));
+            close_pair(&opened);
+        }
+    dt_ps_keys_forget(&server);
+    dt_ps_keys_forget(&worker);
+}
+
 static void keys_lead_beyond_this_machine(void **state) {
     (void)state;
     dt_ps_keys keys;
@@ -187,8 +215,11 @@ static void keys_lead_beyond_this_machine(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_are_made_once_and_kept_secret), cmocka_unit_test(what_was_made_is_read),
-        cmocka_unit_test(what_is_no_key_is_refused),          cmocka_unit_test(who_has_an_allowed_key_joins_and_nobody_else),
+        cmocka_unit_test(keys_are_made_once_and_kept_secret),
+        cmocka_unit_test(what_was_made_is_read),
+        cmocka_unit_test(what_is_no_key_is_refused),
+        cmocka_unit_test(who_has_an_allowed_key_joins_and_nobody_else),
+        cmocka_unit_test(a_key_is_for_one_role),
         cmocka_unit_test(keys_lead_beyond_this_machine),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

@@ -23,6 +23,12 @@ static uint64_t draw_number(draw *from, uint64_t most) {
 
 static void draw_text(draw *from, char *text, size_t most) {
     size_t n = (size_t)draw_number(from, most);
+    for (size_t i = 0; i < n; i++) text[i] = (char)(0x20 + draw_number(from, 0x7e - 0x20));
+    text[n] = 0;
+}
+
+static void draw_words(draw *from, char *text, size_t most) {
+    size_t n = (size_t)draw_number(from, most);
     for (size_t i = 0; i < n; i++) text[i] = (char)(1 + draw_number(from, 254));
     text[n] = 0;
 }
@@ -38,6 +44,7 @@ static void draw_bytes(draw *from, uint8_t *bytes, size_t n) {
 #define U64(name, most) message->name = draw_number(from, most);
 #define F64(name) message->name = ldexp((double)draw_number(from, 1 << 30), -20);
 #define TEXT(name, most) draw_text(from, message->name, most);
+#define WORDS(name, most) draw_words(from, message->name, most);
 #define BYTES(name, n) draw_bytes(from, message->name, n);
 #define NUMBERS(name, most)                                                                                                                          \
     message->n_##name = (uint32_t)draw_number(from, most);                                                                                           \

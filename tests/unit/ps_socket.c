@@ -589,6 +589,37 @@ static void addresses_are_checked(void **state) {
     dt_ps_socket_close(socket, 0);
 }
 
+static void a_name_of_this_machine_is_listened_on(void **state) {
+    (void)state;
+    dt_ps_socket *server = listen_as(introduction(DT_PS_SERVER, "one"), (dt_ps_socket_options){.listen = "localhost:*"}), *worker;
+    assert_true(strncmp(dt_ps_socket_address(server), "127.0.0.1:", 10) == 0 || strncmp(dt_ps_socket_address(server), "[::1]:", 6) == 0);
+    worker = connect_to(server);
+    join(server, worker);
+    dt_ps_socket_close(worker, 0);
+    dt_ps_socket_close(server, 0);
+}
+
+/* Nothing that a peer says of itself is an order to whoever looks at a log. */
+static void what_peers_say_is_printable(void **state) {
+    (void)state;
+    dt_ps_socket *server = listen_here();
+    stranger self = connect_stranger(server);
+    dt_ps_message hello = {.kind = DT_PS_HELLO,
+                           .hello = introduction(DT_PS_WORKER, "a\33[2J\r\ndtrun: error: b \xc2\x9b c \xff \xe2\x80\xae d \xc3\xa4")};
+    hello.hello.lowest_version = hello.hello.highest_version = DT_PS_HIGHEST_VERSION;
+    say(&self, &hello, 0, 0);
+    dt_ps_event joined = expect_event(server, NULL, DT_PS_JOINED, "");
+    static const char wanted[] = "a?[2J??dtrun: error: b ? c ? ? d \xc3\xa4";
+    assert_string_equal(joined.message.hello.name, wanted);
+    assert_non_null(strstr(dt_ps_peer_name(server, joined.peer), wanted));
+    dt_ps_message answer = listen_to(&self);
+    dt_ps_message refusal = {.kind = DT_PS_REFUSAL, .refusal = {.why = DT_PS_REFUSED_OTHERWISE, .reason = "x\33]0;y\7\n\x80"}};
+    say(&self, &refusal, answer.welcome.session, 0);
+    expect_event(server, NULL, DT_PS_GONE, ": x?]0;y???");
+    disconnect(&self);
+    dt_ps_socket_close(server, 0);
+}
+
 static void a_machine_without_zeromq_is_told_what_to_install(void **state) {
     (void)state;
     dt_ps_socket *socket;
@@ -621,6 +652,8 @@ int main(void) {
         cmocka_unit_test(who_has_found_no_server_ends_at_once),
         cmocka_unit_test(strangers_cannot_fill_a_log),
         cmocka_unit_test(addresses_are_checked),
+        cmocka_unit_test(a_name_of_this_machine_is_listened_on),
+        cmocka_unit_test(what_peers_say_is_printable),
         cmocka_unit_test(a_machine_without_zeromq_is_told_what_to_install),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -387,23 +387,10 @@ static dt_status *open_channels(mpi_transport *mpi) {
     return NULL;
 }
 
-/* Open MPI asks the receiver before it sends more than 64 KiB over TCP, and question and answer queue up behind what is being sent: a link of 1
- * Gbit/s is idle for a quarter of the time. Receives are there before, so our messages may come unasked. What somebody has set counts. Other MPIs do
- * not read it. */
-static void let_messages_come_unasked(void) {
-    enum {
-        HEADER_BYTES = 1024 /* of the MPI's, at most */
-    };
-    char bytes[16];
-    snprintf(bytes, sizeof bytes, "%d", DT_SHARE_BYTES + HEADER_BYTES);
-    setenv("OMPI_MCA_btl_tcp_eager_limit", bytes, false);
-}
-
 static dt_status *start_mpi(mpi_transport *mpi) {
     int was_started, given;
     CALL(mpi, MPI_Initialized, &was_started);
     if (was_started) return mpi->host->error(DT_FAILED_PRECONDITION, "a process can start MPI once, and this one has");
-    let_messages_come_unasked();
     CALL(mpi, MPI_Init_thread, NULL, NULL, MPI_THREAD_FUNNELED, &given);
     CALL(mpi, MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     DT_TRY(know_processes(mpi));

@@ -2,6 +2,7 @@
 #include "runtime/comm/nccl/nccl.h"
 
 #include "base/memory.h"
+#include "base/thread.h"
 #include "runtime/comm/nccl/library.h"
 #include "runtime/threads/clock.h"
 
@@ -107,18 +108,15 @@ static void abort_link(dt_link *link) {
     nccl_link *self = link_of(link);
     aborting *work = dt_allocate_zeroed(1, sizeof *work);
     pthread_t thread;
-    struct timespec end;
     if (self->communicator == NULL || work == NULL) {
         dt_release(work);
         return;
     }
     *work = (aborting){self->library.ncclCommAbort, self->communicator};
     self->communicator = NULL;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += (time_t)ABORT_SECONDS;
     if (pthread_create(&thread, NULL, run_abort, work) != 0)
         dt_release(work);
-    else if (pthread_timedjoin_np(thread, NULL, &end) != 0)
+    else if (!dt_thread_join(thread, ABORT_SECONDS))
         pthread_detach(thread);
 }
 
