@@ -26,7 +26,7 @@ def field(kind, arguments, numbers):
     most = None if bound is None else eval(bound, {}, numbers)  # pylint: disable=eval-used
     if kind == "PAYLOAD":
         return f"a payload, a multiple of {eval(name, {}, numbers)} bytes"
-    if kind == "TEXT":
+    if kind in ("TEXT", "WORDS"):
         return f"`{name}` text, at most {most:,} bytes"
     if kind == "BYTES":
         return f"`{name}` {most}"

@@ -54,6 +54,7 @@ typedef struct dtrun_call {
     int part, n_servers;        /* of ps-server; 0 of 0: not said. Of ps, n_servers alone */
     const char *servers;        /* addresses of all servers, of ps their machines, with commas between; NULL: not said */
     int port;                   /* of ps: that of server 0; 0: not said */
+    const char *job;            /* of ps-server, ps-worker and ps: its name; NULL: not said */
     const char *keys;           /* a folder; NULL: none */
     bool insecure;
     bool is_local; /* started by train --local-servers, whose output is that of server 0, */

@@ -8,6 +8,7 @@
 #include "runtime/ps/team.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <float.h>
 #include <limits.h>
@@ -213,6 +214,7 @@ enum key {
     KEY_LISTEN,
     KEY_PART,
     KEY_SERVERS,
+    KEY_JOB,
     KEY_KEYS,
     KEY_INSECURE,
     KEY_LOCAL,
@@ -365,6 +367,10 @@ static const struct {
     {PS, {"port", KEY_PORT, "N", 0, "The port of server 0; server s has the s-th after it (default: 7077)", 1}},
     {PS_SERVER | PS_WORKER,
      {"servers", KEY_SERVERS, "LIST", 0, "Where all servers are, in order: host:7000,host:7001. Of the only server not needed", 1}},
+    {SERVED | PS_WORKER,
+     {"job", KEY_JOB, "NAME", 0,
+      "What the training is called: a server or worker of another one is an error (default: server 0 makes a name, which the others have from it)",
+      1}},
     {SERVED | PS_WORKER,
      {"keys", KEY_KEYS, "FOLDER", 0,
       "Encrypt, and let only those connect whose key is allowed: what `dtrun keys` has made (default: within this machine)", 1}},
@@ -561,6 +567,13 @@ static error_t parse_servers(int key, char *text, struct argp_state *state) {
     case KEY_LISTEN: call->listen = text; return 0;
     case KEY_PART: parse_part(call, text, state); return 0;
     case KEY_SERVERS: call->servers = text; return 0;
+    case KEY_JOB:
+        if (*text == 0 || strlen(text) > sizeof((dt_ps_job *)NULL)->name - 1)
+            argp_error(state, "--job takes a name of 1 to 64 characters, not %s", text);
+        for (const char *c = text; *c != 0; c++)
+            if (strchr("/_.-", *c) == NULL && !isalnum((unsigned char)*c)) argp_error(state, "--job takes letters, digits and /_.-, not %s", text);
+        call->job = text;
+        return 0;
     case KEY_KEYS: call->keys = text; return 0;
     case KEY_INSECURE: call->insecure = true; return 0;
     case KEY_LOCAL: call->is_local = true; return 0;

@@ -68,7 +68,7 @@ dt_status *dtrun_settings(const dtrun_call *call, dt_arena *arena, const char **
 
 /* What `train` does not take. */
 static bool is_of_connections(const char *option) {
-    static const char *const names[] = {"--servers=", "--keys=", "--insecure", "--local"};
+    static const char *const names[] = {"--servers=", "--job=", "--keys=", "--insecure", "--local"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(option, names[i], strlen(names[i])) == 0) return true;
     return false;
@@ -250,6 +250,7 @@ static dt_status *serve(service *self) {
                                   .n_servers = is_worker(self) ? (int)servers.n : call->n_servers,
                                   .artifact = artifact,
                                   .settings = settings,
+                                  .job = call->job,
                                   .n_workers = call->workers > 0 ? call->workers : 1,
                                   .most_workers = replicas < 1                    ? 1
                                                   : replicas < DT_PS_MOST_WORKERS ? (int)replicas

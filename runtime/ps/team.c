@@ -61,8 +61,77 @@ static void forget(dt_ps_team *team, uint32_t peer) {
         }
 }
 
-static dt_status *offer(dt_ps_team *team, uint32_t peer) {
-    return dt_ps_team_send(team, peer, &(dt_ps_message){.kind = DT_PS_OFFER, .offer = {.id = team->id, .left = team->left}});
+/* ---- jobs ---- */
+
+static bool is_above(const dt_ps_team *team, const dt_ps_member *it) { return it->peer < (uint32_t)team->n_above; }
+
+/* Whether all servers that this process connects to are there, and of its job. */
+static bool agrees(const dt_ps_team *team) {
+    int n = 0;
+    for (int i = 0; i < team->n_members; i++)
+        n += is_above(team, &team->members[i]) && team->job[0] != 0 && strcmp(team->members[i].job, team->job) == 0;
+    return n == team->n_above;
+}
+
+/* To all servers that do not know, where they are of one job. */
+static dt_status *offer(dt_ps_team *team) {
+    for (int i = 0; i < team->n_members && agrees(team); i++) {
+        dt_ps_member *it = &team->members[i];
+        if (!is_above(team, it) || it->is_offered) continue;
+        it->is_offered = true;
+        DT_TRY(dt_ps_team_send(team, it->peer, &(dt_ps_message){.kind = DT_PS_OFFER, .offer = {.id = team->id, .left = team->left}}));
+    }
+    return NULL;
+}
+
+static dt_status *say_job(dt_ps_team *team, uint32_t peer) {
+    dt_ps_message message = {.kind = DT_PS_JOB};
+    if (dt_ps_team_is_worker(team) || team->job[0] == 0) return NULL;
+    strcpy(message.job.name, team->job);
+    return dt_ps_team_send(team, peer, &message);
+}
+
+/* The job is server 0's, and may be another one when that was started again. */
+static dt_status *take_job(dt_ps_team *team, dt_ps_member *from, const dt_ps_job *said) {
+    double now = dt_seconds_now();
+    if (!is_above(team, from)) return NULL;
+    strcpy(from->job, said->name);
+    if (from->part == 0 && team->options.job == NULL && strcmp(team->job, said->name) != 0) {
+        strcpy(team->job, said->name);
+        for (int i = 0; i < team->n_members; i++)
+            if (!is_above(team, &team->members[i])) DT_TRY(say_job(team, team->members[i].peer));
+    }
+    for (int i = 0; i < team->n_members; i++) {
+        dt_ps_member *it = &team->members[i];
+        bool is_strange = is_above(team, it) && it->job[0] != 0 && team->job[0] != 0 && strcmp(it->job, team->job) != 0;
+        it->strange_since = !is_strange ? 0 : it->strange_since != 0 ? it->strange_since : now;
+    }
+    return team->is_running ? NULL : offer(team); /* who is at work offers when that is over */
+}
+
+static void name_missing(dt_ps_team *team) {
+    char text[DT_PS_NAME_BYTES + 64];
+    int n = 0, missing = 0;
+    for (int i = 0; i < team->n_members; i++) n += is_above(team, &team->members[i]);
+    if (n == team->n_above || team->has_noted_missing) return;
+    while (server(team, missing) != NULL) missing++;
+    snprintf(text, sizeof text, "server %d (%.200s) is not there: this process waits for it", missing, team->options.servers[missing]);
+    team->has_noted_missing = true;
+    if (team->options.note != NULL) team->options.note(text);
+}
+
+/* A server that stays one of another job is where --servers or --job is wrong: this process has no place. */
+static dt_status *check_jobs(dt_ps_team *team, double waited) {
+    for (int i = 0; i < team->n_members; i++) {
+        const dt_ps_member *it = &team->members[i];
+        bool has_settled = team->options.job != NULL || dt_seconds_now() - it->strange_since > team->options.settle_seconds;
+        if (it->strange_since == 0 || !has_settled) continue;
+        return dt_error(DT_FAILED_PRECONDITION, "%s, which is at %s, is of job %s, and this process of job %s%s%s: is the address right?",
+                        dt_ps_peer_name(team->socket, it->peer), team->options.servers[it->peer], it->job, team->job,
+                        team->options.job == NULL ? " with " : "", team->options.job == NULL ? dt_ps_peer_name(team->socket, 0) : "");
+    }
+    if (waited > team->options.settle_seconds && team->is_welcome) name_missing(team);
+    return NULL;
 }
 
 /* ---- events ---- */
@@ -112,7 +181,7 @@ static dt_status *welcomed(dt_ps_team *team, uint32_t peer, const dt_ps_welcome 
         snprintf(team->settings, sizeof team->settings, "%s", welcome->settings);
         team->is_welcome = true;
     }
-    return team->is_running ? NULL : offer(team, peer); /* who is at work offers when that is over */
+    return NULL;
 }
 
 /* Somebody who has connected to this server. */
@@ -127,7 +196,8 @@ static dt_status *joined(dt_ps_team *team, uint32_t peer, const dt_ps_hello *hel
     }
     if (is_server && server(team, made.part) != NULL) made.double_since = dt_seconds_now();
     if (!is_server && team->n_missing > 0) team->n_missing--;
-    return add_member(team, made);
+    DT_TRY(add_member(team, made));
+    return say_job(team, peer);
 }
 
 /* Servers whose part another one still has, after a time in which it would have been missed. */
@@ -303,6 +373,7 @@ static dt_status *take_message(dt_ps_team *team, dt_ps_member *from, dt_ps_messa
         if (dt_ps_team_is_leased(team, from)) return take_worker(team, from, &message->offer);
         take_offer(team, from, &message->offer);
         return NULL;
+    case DT_PS_JOB: return take_job(team, from, &message->job);
     case DT_PS_PLAN: return take_plan(team, from, &message->plan);
     case DT_PS_READY:
         if (!dt_ps_team_leads(team)) return NULL;
@@ -507,17 +578,25 @@ static dt_status *miss(dt_ps_team *team, double seconds) {
                     seconds);
 }
 
-/* Offers to all servers that are there. */
-static dt_status *offer_to_all(dt_ps_team *team) {
-    for (int i = 0; i < team->n_members; i++)
-        if (team->members[i].peer < (uint32_t)team->n_above) DT_TRY(offer(team, team->members[i].peer));
-    return NULL;
+/* To all servers that are there. */
+static dt_status *offer_anew(dt_ps_team *team) {
+    for (int i = 0; i < team->n_members; i++) team->members[i].is_offered = false;
+    team->has_noted_missing = false;
+    return offer(team);
 }
 
 /* A signal did: that is no failure. */
 static bool is_asked_to_end(const dt_ps_team *team) {
     int stop = team->options.stop != NULL ? atomic_load(team->options.stop) : 0;
     return stop != 0 && stop != DT_PS_REGROUP;
+}
+
+/* Of server 0, that nobody has told it. */
+static dt_status *make_job(dt_ps_team *team) {
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) return dt_error(DT_INTERNAL, "the system gives no random numbers");
+    snprintf(team->job, sizeof team->job, "%016" PRIx64, number);
+    return NULL;
 }
 
 /* Whatever is still on its way from it is of another worker than it is now. */
@@ -545,11 +624,12 @@ dt_status *dt_ps_team_form(dt_ps_team *team, bool *resumes, bool *over) {
     if (team->leasing != NULL) dt_ps_leasing_clear(team);
     if (team->leasing != NULL && dt_ps_team_is_worker(team)) DT_TRY(take_new_id(team));
     forget_messages(team); /* nobody waits for them any more, and where they were to go may be gone */
-    DT_TRY(offer_to_all(team));
+    DT_TRY(offer_anew(team));
     while (!team->is_started && !team->is_over && !is_asked_to_end(team)) {
         double now = dt_seconds_now();
         DT_TRY(dt_ps_team_leads(team) ? lead(team, now - began > team->options.settle_seconds) : follow(team));
         if (team->is_started || team->is_over) break;
+        DT_TRY(check_jobs(team, now - began));
         DT_TRY(take_event(team, LOOK_SECONDS, &any));
         if (!dt_ps_team_leads(team) && team->is_welcome) alone_since = now;
         if (now - alone_since > team->options.deadline_seconds) return miss(team, team->options.deadline_seconds);
@@ -718,7 +798,9 @@ dt_status *dt_ps_team_open(const dt_ps_team_options *options, dt_ps_team **team)
                                    .insecure = options->insecure,
                                    .most_queued = MOST_QUEUED};
     fill_hello(options, &socket.hello);
+    if (options->job != NULL) snprintf(made->job, sizeof made->job, "%s", options->job);
     dt_status *status = take_new_id(made);
+    if (status == NULL && options->part == 0 && options->job == NULL) status = make_job(made);
     if (status == NULL) status = dt_ps_socket_open(&socket, &made->socket);
     if (status == NULL && options->is_asynchronous) status = dt_ps_leasing_create(made);
     made->plan.number = made->id; /* of a server 0 that was started again they are others */

@@ -9,7 +9,11 @@
  *     server 0  → everybody       plan, and start when all have said ready
  *     any       → any             data, notice: by server 0, where there is no connection
  *     any       → server 0        failed: it does not go on, and why
+ *     server    → who connects    job
  *     server 0  → everybody       over
+ *
+ * A job has a name: server 0 was told one, or makes a random one when it begins, and the other servers have it from server 0. Who connects offers to
+ * take part once all servers that it has connected to are of one job: an address that leads to another job's servers is the affair of whoever has it.
  *
  * Threads: one makes all calls; between opening the transport and closing it that is the transport's. */
 #ifndef DT_RUNTIME_PS_TEAM_H
@@ -36,6 +40,7 @@ typedef struct dt_ps_team_options {
     int n_servers;
     const uint8_t *artifact; /* [32] SHA-256 */
     const char *settings;    /* of a server: the same for all of them */
+    const char *job;         /* that it is of; NULL: any, and of server 0 a new one */
     int n_workers;           /* of server 0: how many to wait for before the first plan; where that resumes, for some seconds, */
     int most_workers;        /* and how many may take part; others wait until somebody is lost */
     double deadline_seconds; /* how long nobody may be there without whom nothing goes on */

@@ -10,6 +10,7 @@
 
 enum {
     DT_PS_NOBODY = -1,
+    DT_PS_JOB_BYTES = sizeof((dt_ps_job *)NULL)->name,
     DT_PS_MOST_MEMBERS = DT_PS_MOST_SERVERS + DT_PS_MOST_WORKERS
 };
 
@@ -24,6 +25,11 @@ typedef struct dt_ps_member {
     int process;         /* of the plan; DT_PS_NOBODY: it takes no part */
     double double_since; /* of a server whose part another one has, which may have died unnoticed; 0: it has it itself */
     bool leaves;         /* it has said so, and hears nothing any more */
+
+    /* a server that this process has connected to */
+    char job[DT_PS_JOB_BYTES];
+    double strange_since; /* of one whose job is another: since when; 0: it is not */
+    bool is_offered;      /* it knows that this process wants to take part */
 
     /* in asynchronous servers, of a worker that has offered */
     int key;          /* of what it sends for its lease, in the mailbox */
@@ -49,8 +55,10 @@ struct dt_ps_team {
     dt_ps_socket *socket;
     uint64_t id, left; /* of this process; the plan that it took part in last */
     char settings[DT_PS_SETTINGS_BYTES + 1];
-    bool is_welcome;       /* by server 0 */
-    dt_ps_member *members; /* [n_members] who is connected */
+    char job[DT_PS_JOB_BYTES]; /* of this process; empty: it does not know yet */
+    bool is_welcome;           /* by server 0 */
+    bool has_noted_missing;    /* servers, while it waits for them */
+    dt_ps_member *members;     /* [n_members] who is connected */
     int n_members, member_capacity;
     int n_above; /* servers that this process connects to: peers 0 to n_above - 1 */
 

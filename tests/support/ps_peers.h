@@ -49,6 +49,11 @@ static inline void say(dt_ps_socket *socket, uint32_t peer, dt_ps_message messag
 static inline void offer(dt_ps_socket *socket, uint64_t id, uint64_t left) {
     say(socket, 0, (dt_ps_message){.kind = DT_PS_OFFER, .offer = {.id = id, .left = left}});
 }
+static inline void say_job(dt_ps_socket *socket, uint32_t peer, const char *name) {
+    dt_ps_message message = {.kind = DT_PS_JOB};
+    snprintf(message.job.name, sizeof message.job.name, "%s", name);
+    say(socket, peer, message);
+}
 static inline void ready(dt_ps_socket *socket, uint64_t plan) { say(socket, 0, (dt_ps_message){.kind = DT_PS_READY, .ready = {.plan = plan}}); }
 
 #endif

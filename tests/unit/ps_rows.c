@@ -219,6 +219,7 @@ static void answer(const dt_ps_rows *rows, size_t bytes, member *self) {
     dt_ps_socket *zero = server_0();
     const char *address = dt_ps_socket_address(zero);
     start(self, (dt_ps_team_options){.part = -1, .n_servers = 1, .servers = &address}, fetch);
+    say_job(zero, expect_peer(zero), "job");
     dt_ps_event offer = expect_message(zero, DT_PS_OFFER);
     dt_ps_message plan = {.kind = DT_PS_PLAN, .plan = {.number = 100, .process = 1, .n_servers = 1, .n_workers = 1}};
     for (; offer.message.offer.left != 100; offer = expect_message(zero, DT_PS_OFFER)) {

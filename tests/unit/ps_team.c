@@ -16,7 +16,8 @@ typedef struct member {
     pthread_t thread;
     atomic_int stop, n_started, n_ended; /* signal; plans that have started, and that somebody has ended */
     atomic_bool leaves;                  /* the plan that runs, as if somebody had failed, */
-    atomic_bool ends;                    /* or as if all were done */
+    atomic_bool has_ended;
+    atomic_bool ends; /* or as if all were done */
     _Atomic(const char *) address;
     const char *reason; /* why it closes the team; NULL: all is well */
     dt_status *status;
@@ -48,6 +49,7 @@ static void *run(void *argument) {
         if (atomic_load(&self->ends)) break;
     }
     dt_ps_team_close(team, self->reason);
+    atomic_store(&self->has_ended, true);
     return NULL;
 }
 
@@ -320,6 +322,7 @@ static void an_offer_that_overtakes_the_start_stands(void **state) {
     const char *addresses[] = {dt_ps_socket_address(zero), "127.0.0.1:1"};
     start(&self, (dt_ps_team_options){.part = 1, .n_servers = 2, .servers = addresses});
     uint32_t one = expect_peer(zero);
+    say_job(zero, one, "job");
     expect_message(zero, DT_PS_OFFER);
     dt_ps_socket *worker = worker_of("worker", address_of(&self));
     expect_peer(worker);
@@ -376,6 +379,41 @@ static void a_plan_that_has_no_place_for_its_reader_is_refused(void **state) {
     dt_ps_socket_close(zero, 0);
 }
 
+/* Who connects to servers of two jobs takes part in neither, and says so; where server 0 was started again, all have its new job soon. */
+static void servers_of_two_jobs_are_told_apart(void **state) {
+    (void)state;
+    member self;
+    dt_ps_socket *zero = server_0(), *one = open_socket("one", DT_PS_SERVER, 1, NULL, 0);
+    const char *addresses[] = {dt_ps_socket_address(zero), dt_ps_socket_address(one)};
+    dt_ps_team_options options = {.part = -1, .n_servers = 2, .servers = addresses, .settle_seconds = 0.3};
+    start(&self, options);
+    say_job(zero, expect_peer(zero), "a");
+    say_job(one, expect_peer(one), "b");
+    for (dt_ps_event event; !atomic_load(&self.has_ended);) {
+        expect_ok(dt_ps_receive(zero, 0.01, &event));
+        assert_true(event.kind != DT_PS_MESSAGE || event.message.kind == DT_PS_PING);
+        expect_ok(dt_ps_receive(one, 0.01, &event));
+        assert_true(event.kind != DT_PS_MESSAGE);
+    }
+    expect_failure(&self, DT_FAILED_PRECONDITION, " is of job b, and this process of job a with server 0, server (127.0.0.1): is the address right?");
+
+    options.settle_seconds = PATIENCE_SECONDS;
+    start(&self, options);
+    uint32_t of_zero = expect_peer(zero), of_one = expect_peer(one);
+    say_job(zero, of_zero, "c"), say_job(one, of_one, "a");
+    nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000}, NULL); /* for that to be heard */
+    say_job(one, of_one, "c");
+    expect_message(zero, DT_PS_OFFER), expect_message(one, DT_PS_OFFER);
+    end(&self);
+
+    options.job = "d"; /* who knows its own need not wait */
+    start(&self, options);
+    say_job(zero, expect_peer(zero), "c");
+    expect_failure(&self, DT_FAILED_PRECONDITION, " is of job c, and this process of job d: is the address right?");
+    dt_ps_socket_close(zero, 0);
+    dt_ps_socket_close(one, 0);
+}
+
 static void a_signal_ends_waiting(void **state) {
     (void)state;
     member self;
@@ -388,6 +426,7 @@ static void a_signal_ends_waiting(void **state) {
     dt_ps_socket *zero = server_0();
     const char *address = dt_ps_socket_address(zero);
     start(&self, (dt_ps_team_options){.part = -1, .n_servers = 1, .servers = &address});
+    say_job(zero, expect_peer(zero), "job");
     expect_message(zero, DT_PS_OFFER);
     end(&self);
     assert_true(self.over);
@@ -407,6 +446,7 @@ int main(void) {
         cmocka_unit_test(an_offer_that_overtakes_the_start_stands),
         cmocka_unit_test(who_names_other_servers_than_there_are_is_told),
         cmocka_unit_test(a_plan_that_has_no_place_for_its_reader_is_refused),
+        cmocka_unit_test(servers_of_two_jobs_are_told_apart),
         cmocka_unit_test(a_signal_ends_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
