@@ -87,6 +87,11 @@ static worker *find_present(const dt_ps_leases *leases, uint32_t number) {
     return one != NULL && !one->about.is_gone ? one : NULL;
 }
 
+bool dt_ps_leases_owes(const dt_ps_leases *leases, uint32_t number) {
+    const worker *one = find_present(leases, number);
+    return one != NULL && one->n_held > 0 && one->pushed == 0;
+}
+
 static dt_status *make_room(void **items, size_t item_bytes, size_t n, size_t *capacity) {
     if (n <= *capacity) return NULL;
     void *grown = dt_reallocate(*items, 2 * n * item_bytes);

@@ -13,8 +13,8 @@
  * the application of its first one makes, so its deadline is met whatever else there is.
  *
  * Memory: for each worker and lease, not for each batch. Threads: one makes all calls, but dt_ps_leases_sync, which another one may make meanwhile.
- * Errors: those that are a worker's fault, DT_DATA_LOSS of dt_ps_leases_pulled and dt_ps_leases_pushed, change nothing. After any other the leases may
- * only be destroyed. */
+ * Errors: those that are a worker's fault, DT_DATA_LOSS of dt_ps_leases_pulled and dt_ps_leases_pushed, change nothing. After any other the leases
+ * may only be destroyed. */
 #ifndef DT_RUNTIME_PS_LEASES_H
 #define DT_RUNTIME_PS_LEASES_H
 
@@ -68,6 +68,9 @@ dt_status *dt_ps_leases_join(dt_ps_leases *leases, uint32_t worker, const char *
 /* What the worker has not pushed is leased again, *n_returned (NULL: nobody asks); what it has pushed stays, and is applied. One that is not there is
  * allowed. */
 dt_status *dt_ps_leases_leave(dt_ps_leases *leases, uint32_t worker, int *n_returned);
+
+/* Whether it is the worker's turn: it holds a lease that it has not pushed. */
+bool dt_ps_leases_owes(const dt_ps_leases *leases, uint32_t worker);
 
 /* The next lease for a worker that asks for one. *any false: there is none for now (it may ask again after something was applied, somebody left or a
  * range was opened). A worker holds at most two: one that it computes or has pushed, and the next one, of which it reads the data meanwhile and which

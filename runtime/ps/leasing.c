@@ -71,6 +71,7 @@ void dt_ps_leasing_clear(dt_ps_team *team) {
     self->n_ignored = 0;
     self->current_peer = self->current_key = self->trained = -1;
     self->epoch = self->batch = -1;
+    self->progress = NULL;
     for (int i = 0; i < team->n_members && self->book != NULL; i++) {
         dt_ps_member *worker = &team->members[i];
         if (worker->part != DT_PS_NOBODY || worker->process == DT_PS_NOBODY) continue;
@@ -326,10 +327,21 @@ dt_status *dt_ps_leasing_sync(dt_ps_team *team) { return team->leasing->book != 
 
 /* ---- workers ---- */
 
+/* That is no fault of the worker's, which gets on as long as it looks. */
+static dt_status *wait_for_servers(struct dt_ps_leasing *self, dt_processes *processes) {
+    dt_progress *progress = dt_processes_progress(processes);
+    int activity = atomic_load(&progress->activity);
+    dt_progress_set(progress, DT_ACTIVITY_WAITING);
+    dt_status *status = wait_for_change(self, processes, dt_event_value(&self->changed));
+    dt_progress_set(progress, (dt_activity)activity);
+    return status;
+}
+
 dt_status *dt_ps_leasing_find_terms(dt_ps_team *team, dt_processes *processes, dt_ps_run_terms *terms) {
     struct dt_ps_leasing *self = team->leasing;
     dt_status *status = NULL;
     dt_ps_leasing_lock(self);
+    self->progress = dt_processes_progress(processes);
     while (!self->has_terms && status == NULL) status = wait_for_change(self, processes, dt_event_value(&self->changed));
     *terms = self->terms;
     dt_ps_leasing_unlock(self);
@@ -345,8 +357,7 @@ dt_status *dt_ps_leasing_take(dt_ps_team *team, dt_processes *processes, const a
     struct dt_ps_leasing *self = team->leasing;
     dt_status *status = NULL;
     dt_ps_leasing_lock(self);
-    while (waits && self->leases.n == 0 && !self->is_over && atomic_load(stop) == 0 && status == NULL)
-        status = wait_for_change(self, processes, dt_event_value(&self->changed));
+    while (waits && self->leases.n == 0 && !self->is_over && atomic_load(stop) == 0 && status == NULL) status = wait_for_servers(self, processes);
     *any = status == NULL && self->leases.n > 0 && atomic_load(stop) == 0;
     if (*any) {
         *lease = self->leases.items[0];
@@ -359,7 +370,7 @@ dt_status *dt_ps_leasing_take(dt_ps_team *team, dt_processes *processes, const a
 /* Waits for what so many servers give. */
 static dt_status *take_variables(struct dt_ps_leasing *self, dt_session *session, dt_processes *processes, int n_servers) {
     dt_status *status = NULL;
-    while (self->n_pulled < n_servers && !self->is_over && status == NULL) status = wait_for_change(self, processes, dt_event_value(&self->changed));
+    while (self->n_pulled < n_servers && !self->is_over && status == NULL) status = wait_for_servers(self, processes);
     if (status == NULL && self->n_pulled == n_servers) status = dt_ps_set_variables(session, self->variables.items, self->variables.n);
     for (size_t i = 0; i < self->variables.n; i++) dt_ps_payload_release(&self->variables.items[i].payload);
     self->variables.n = 0;
@@ -400,7 +411,7 @@ static dt_status *take_rows(struct dt_ps_leasing *self, dt_processes *processes,
     dt_status *status = NULL;
     dt_ps_lease_letter *one = first_rows_of(self, request->process);
     while (one == NULL && !self->is_over && status == NULL) {
-        status = wait_for_change(self, processes, dt_event_value(&self->changed));
+        status = wait_for_servers(self, processes);
         one = first_rows_of(self, request->process);
     }
     if (status != NULL) return status;
@@ -447,7 +458,7 @@ dt_status *dt_ps_leasing_finish(dt_ps_team *team, dt_session *session, dt_proces
     self->has_finished = true;
     dt_ps_socket_wake(team->socket);
     while ((self->epoch != lease->epoch || self->batch != lease->batch) && !self->is_over && status == NULL)
-        status = wait_for_change(self, processes, dt_event_value(&self->changed));
+        status = wait_for_servers(self, processes);
     self->epoch = self->batch = -1;
     if (status == NULL && lease->trains && rows > 0) status = take_variables(self, session, processes, 1);
     dt_ps_leasing_unlock(self);

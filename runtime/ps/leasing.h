@@ -8,7 +8,11 @@
  * step, the rest (lease_steps.h) from server 0. Where it begins, and where it is to catch up, it gets all of them, of one version: every server gives
  * what it has at the same place in the order.
  *
+ * A worker that has a lease and does not get on with it for as long as the deadline, as its progress (threads/progress.h) shows, loses it: its
+ * connection is ended, others get its leases, and whatever it still sends nobody takes. It may come again.
+ *
  *     worker   → server 0           ask; examples, before it computes
+ *     worker   → server 0           getting on
  *     worker   → any server         rows wanted
  *     server   → worker             rows
  *     worker   → every server       pull; which the others tell server 0

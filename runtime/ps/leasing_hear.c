@@ -388,6 +388,7 @@ dt_status *dt_ps_leasing_admit(dt_ps_team *team, dt_ps_member *worker) {
     worker->process = team->options.n_servers;
     worker->is_told = false;
     worker->n_unfinished = 0;
+    worker->owes_since = 0;
     dt_ps_leasing_lock(self);
     self->n_untold++;
     dt_status *status = dt_ps_leases_join(self->book, worker->number, dt_ps_peer_name(team->socket, worker->peer));
@@ -511,6 +512,12 @@ static dt_status *hear_of_server(dt_ps_team *team, dt_ps_message *message) {
     return status;
 }
 
+static void hear_getting_on(dt_ps_member *worker, const dt_ps_getting_on *said) {
+    worker->told = dt_seconds_now();
+    worker->stood = said->stood;
+    strcpy(worker->doing, said->doing);
+}
+
 /* ---- both ---- */
 
 static dt_status *hear_locked(dt_ps_team *team, dt_ps_member *from, dt_ps_message *message) {
@@ -526,6 +533,7 @@ static dt_status *hear_locked(dt_ps_team *team, dt_ps_member *from, dt_ps_messag
     if (message->kind == DT_PS_TASK) return from->part == 0 ? hear_task(team, &message->task) : NULL;
     if (!dt_ps_team_leads(team) || !is_workers) return NULL;
     if (message->kind == DT_PS_EXAMPLES) return hear_examples(team, from, message);
+    if (message->kind == DT_PS_GETTING_ON) hear_getting_on(from, &message->getting_on);
     return message->kind == DT_PS_ASK ? hear_ask(team, from, &message->ask) : NULL;
 }
 
@@ -546,6 +554,7 @@ static bool is_of_plan(const dt_ps_message *message, uint64_t number) {
         KIND(rows_wanted, ROWS_WANTED)
         KIND(rows, ROWS)
         KIND(examples, EXAMPLES)
+        KIND(getting_on, GETTING_ON)
 #undef KIND
     default: return false;
     }
@@ -603,6 +612,7 @@ dt_status *dt_ps_leasing_progress(dt_ps_team *team) {
     if (status == NULL && self->has_terms && self->n_untold > 0) status = tell_terms(team);
     if (status == NULL && self->has_compared) status = take_compared(team);
     if (status == NULL && self->is_to_dispatch) status = dispatch(team);
+    if (status == NULL) status = dt_ps_leasing_watch(team);
     dt_ps_leasing_unlock(self);
     return status;
 }

@@ -106,6 +106,9 @@ struct dt_ps_leasing {
     DT_QUEUE(uint32_t) askers;
     DT_QUEUE(dt_ps_lease_pull) pulls; /* of server 0 */
     int last_key;
+    double looked;     /* last: how workers get on; of a worker: at itself, */
+    uint64_t n_done;   /* whose counter stood there then, */
+    double progressed; /* and since when */
 
     /* workers */
     DT_QUEUE(dt_ps_lease) leases;
@@ -113,9 +116,13 @@ struct dt_ps_leasing {
     DT_QUEUE(dt_ps_lease_letter) rows; /* from whom */
     int n_pulled;                      /* servers that have given all of theirs */
     bool is_over, is_to_push, has_finished;
-    dt_ps_pushed pushed;  /* what is said when a lease has been sent */
-    int64_t epoch, batch; /* applied last */
+    dt_progress *progress; /* of this process; NULL: nothing is known of it yet */
+    dt_ps_pushed pushed;   /* what is said when a lease has been sent */
+    int64_t epoch, batch;  /* applied last */
 };
+
+/* By the transport's thread, again and again: workers say how they get on, and server 0 takes the leases of those that do not. The lock is held. */
+dt_status *dt_ps_leasing_watch(dt_ps_team *team);
 
 static inline void dt_ps_leasing_lock(struct dt_ps_leasing *leasing) { pthread_mutex_lock(&leasing->lock); }
 static inline void dt_ps_leasing_unlock(struct dt_ps_leasing *leasing) { pthread_mutex_unlock(&leasing->lock); }

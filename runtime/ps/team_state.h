@@ -32,10 +32,13 @@ typedef struct dt_ps_member {
     bool is_offered;      /* it knows that this process wants to take part */
 
     /* in asynchronous servers, of a worker that has offered */
-    int key;          /* of what it sends for its lease, in the mailbox */
-    uint32_t number;  /* in the book of server 0 */
-    bool is_told;     /* the terms of the run */
-    int n_unfinished; /* of server 0: its leases that are applied, and that it is not done with */
+    int key;                 /* of what it sends for its lease, in the mailbox */
+    uint32_t number;         /* in the book of server 0 */
+    bool is_told;            /* the terms of the run */
+    int n_unfinished;        /* of server 0: its leases that are applied, and that it is not done with */
+    double owes_since, told; /* of server 0: since when it has something to do, 0: it has not; and when it last said how it gets on, */
+    double stood;            /* for how long it had not then, */
+    char doing[257];         /* and at what it was */
 } dt_ps_member;
 
 typedef struct dt_ps_kept_notice {
