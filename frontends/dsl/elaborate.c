@@ -334,10 +334,22 @@ static dt_top *find_top_of(dt_file *file, const char *name) {
     return i >= 0 ? &file->tops[i] : NULL;
 }
 
-bool dt_find_in_file(dt_elaborator *e, dt_file *file, const char *name, dt_object *object) {
+/* Of another file, what it does not keep to itself. */
+static dt_top *find_visible(const dt_file *from, dt_file *file, const char *name) {
     dt_top *top = find_top_of(file, name);
-    if (top != NULL) *object = top_object(e, file, top);
-    return top != NULL;
+    return top != NULL && top->declaration->is_private && from != file ? NULL : top;
+}
+
+bool dt_is_private(const dt_elaborator *e, dt_file *file, const char *name) {
+    return find_top_of(file, name) != NULL && find_visible(e->frame->file, file, name) == NULL;
+}
+
+bool dt_find_in_file(dt_elaborator *e, dt_file *file, const char *name, dt_object *object) {
+    dt_top *top = find_visible(e->frame->file, file, name);
+    if (top != NULL) return *object = top_object(e, file, top), true;
+    int i = file == e->core ? dt_names_find(&e->without_text_by_name, name) : -1;
+    if (i >= 0) *object = (dt_object){.kind = DT_OBJECT_FUNCTION, .callee = e->without_text.items[i]};
+    return i >= 0;
 }
 
 bool dt_find_constant(dt_elaborator *e, dt_file *file, const char *name, dt_object *object) {
@@ -347,15 +359,16 @@ bool dt_find_constant(dt_elaborator *e, dt_file *file, const char *name, dt_obje
     return true;
 }
 
-static bool find_in_library(dt_elaborator *e, const dt_file *file, const char *name, bool all_uses, dt_object *object) {
+/* Of the modules that a file uses, its own or the library's. */
+static bool find_in_uses(dt_elaborator *e, const dt_file *file, const char *name, bool of_library, dt_object *object) {
     for (size_t i = 0; i < file->uses.n; i++)
-        if ((all_uses || file->uses.items[i]->is_library) && dt_find_in_file(e, file->uses.items[i], name, object)) return true;
-    if (e->core != NULL && dt_find_in_file(e, e->core, name, object)) return true;
-    for (size_t i = 0; e->core != NULL && i < e->core->uses.n; i++)
-        if (dt_find_in_file(e, e->core->uses.items[i], name, object)) return true;
-    int i = dt_names_find(&e->without_text_by_name, name);
-    if (i >= 0) *object = (dt_object){.kind = DT_OBJECT_FUNCTION, .callee = e->without_text.items[i]};
-    return i >= 0;
+        if (file->uses.items[i]->is_library == of_library && dt_find_in_file(e, file->uses.items[i], name, object)) return true;
+    return false;
+}
+
+static bool find_in_library(dt_elaborator *e, const dt_file *file, const char *name, dt_object *object) {
+    if (find_in_uses(e, file, name, true, object)) return true;
+    return e->core != NULL && (dt_find_in_file(e, e->core, name, object) || find_in_uses(e, e->core, name, true, object));
 }
 
 static void add_without_text(dt_elaborator *e, dt_callee callee) {
@@ -373,17 +386,8 @@ static void list_without_text(dt_elaborator *e) {
 
 bool dt_find_top(dt_elaborator *e, dt_file *file, const char *name, dt_object *object) {
     dt_top *top = find_top_of(file, name);
-    if (top != NULL) {
-        dt_object shadowed;
-        if (!file->is_library && find_in_library(e, file, name, false, &shadowed)) {
-            dt_diagnostic *error =
-                dt_elaborator_error(e, top->declaration->span, "%s hides the library's %s, and the program uses the name", name, name);
-            dt_diagnostic_help(error, "rename it");
-        }
-        *object = top_object(e, file, top);
-        return true;
-    }
-    if (find_ambient(e, name, object) || find_in_library(e, file, name, true, object)) return true;
+    if (top != NULL) return *object = top_object(e, file, top), true;
+    if (find_ambient(e, name, object) || find_in_uses(e, file, name, false, object) || find_in_library(e, file, name, object)) return true;
     dt_dtype dtype = dt_dtype_from_name(name);
     if (dtype != DT_N_DTYPES) return *object = (dt_object){.kind = DT_OBJECT_DTYPE, .dtype = dtype}, true;
     for (size_t i = 0; i < file->uses.n; i++)
@@ -394,7 +398,18 @@ bool dt_find_top(dt_elaborator *e, dt_file *file, const char *name, dt_object *o
 typedef DT_LIST(const char *) name_list;
 
 static void list_file_names(dt_elaborator *e, const dt_file *file, name_list *names) {
-    for (size_t i = 0; i < file->syntax->declarations.n; i++) dt_list_push(e->arena, names, file->syntax->declarations.items[i]->name);
+    for (size_t i = 0; i < file->syntax->declarations.n; i++) {
+        const dt_declaration *d = file->syntax->declarations.items[i];
+        if (!d->is_private || file == e->frame->file) dt_list_push(e->arena, names, d->name);
+    }
+}
+
+/* A name that a function of the program's own has, and the library too: said where a call of it is wrong. */
+void dt_note_hidden(dt_elaborator *e, dt_diagnostic *error, const dt_callee *callee) {
+    dt_object hidden;
+    if (callee->is_lambda || callee->file == NULL || callee->file->is_library || find_top_of(callee->file, callee->name) == NULL) return;
+    if (find_in_library(e, callee->file, callee->name, &hidden))
+        dt_diagnostic_note(error, "%s is the program's own, declared in %s, not the library's", callee->name, dt_elaborator_place(e, callee->span));
 }
 
 /* What to write for a name of Keras's, PyTorch's or NumPy's; NULL: it is none. */
@@ -439,31 +454,31 @@ void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *na
         }
     }
     const char *nearest = dt_text_nearest(name, names.items, names.n);
+    for (size_t i = 0; i < file->uses.n; i++) {
+        if (!dt_is_private(e, file->uses.items[i], name)) continue;
+        dt_diagnostic_note(diagnostic, "the module %s has one of its own, which is private", file->uses.items[i]->name);
+        return;
+    }
     if (nearest != NULL)
         dt_diagnostic_help(diagnostic, "did you mean %s?", nearest);
     else
         dt_diagnostic_help(diagnostic, "bind it before it is used: %s = …", name);
 }
 
-/* A name that a module of the program's own has, and another module or the library too: neither is taken. */
-static bool report_clash(dt_elaborator *e, const dt_file *file, const char *name, dt_span span) {
-    const dt_file *own = NULL;
-    const char *other = NULL;
-    for (size_t i = 0; i < file->uses.n; i++) {
+/* A name that two modules of the program's own have: neither is taken. */
+static bool report_clash(dt_elaborator *e, dt_file *file, const char *name, dt_span span) {
+    const dt_file *first = NULL, *second = NULL;
+    for (size_t i = 0; i < file->uses.n && find_top_of(file, name) == NULL; i++) {
         dt_file *used = file->uses.items[i];
-        if (find_top_of(used, name) == NULL || used == own) continue;
-        if (own == NULL && !used->is_library)
-            own = used;
+        if (used->is_library || used == first || find_visible(file, used, name) == NULL) continue;
+        if (first == NULL)
+            first = used;
         else
-            other = used->name;
+            second = used;
     }
-    dt_object object;
-    if (own == NULL || find_top_of((dt_file *)file, name) != NULL) return false;
-    if (other == NULL && !find_in_library(e, e->core, name, false, &object)) return false;
-    dt_diagnostic *error = other == NULL
-                               ? dt_elaborator_error(e, span, "%s is in the module %s, and in the library without a module", name, own->name)
-                               : dt_elaborator_error(e, span, "%s is in the modules %s and %s", name, own->name, other);
-    dt_diagnostic_help(error, "say which: %s.%s", own->name, name);
+    if (second == NULL) return false;
+    dt_diagnostic *error = dt_elaborator_error(e, span, "%s is in the modules %s and %s", name, first->name, second->name);
+    dt_diagnostic_help(error, "say which: %s.%s", first->name, name);
     return true;
 }
 
@@ -490,16 +505,20 @@ dt_object dt_lookup(dt_elaborator *e, const char *name, dt_span span) {
 
 /* ---- the whole ---- */
 
-static void check_top_names(dt_elaborator *e) {
-    for (size_t i = 0; i < e->program->syntax->declarations.n; i++) {
-        const dt_declaration *d = e->program->syntax->declarations.items[i];
-        for (size_t k = 0; k < sizeof ambient / sizeof *ambient; k++) {
-            if (strcmp(ambient[k], d->name) != 0) continue;
-            dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, d->span, "%s is a name of the language", d->name);
-            dt_diagnostic_help(error, "choose another name");
-            e->program->tops[i].object = dt_poison(); /* which of the two is meant where it is used? */
-            e->program->tops[i].state = DT_TOP_KNOWN;
-        }
+static bool is_of_language(const char *name) {
+    for (size_t i = 0; i < sizeof ambient / sizeof *ambient; i++)
+        if (strcmp(ambient[i], name) == 0) return true;
+    return dt_dtype_from_name(name) != DT_N_DTYPES;
+}
+
+static void check_top_names(dt_elaborator *e, dt_file *file) {
+    for (size_t i = 0; i < file->syntax->declarations.n; i++) {
+        const dt_declaration *d = file->syntax->declarations.items[i];
+        if (!is_of_language(d->name)) continue;
+        dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, d->span, "%s is a name of the language", d->name);
+        dt_diagnostic_help(error, "choose another name");
+        file->tops[i].object = dt_poison(); /* which of the two is meant where it is used? */
+        file->tops[i].state = DT_TOP_KNOWN;
     }
 }
 
@@ -648,7 +667,8 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
     dt_use core = {.name = "core"};
     e.core = find_module(&e, &core);
     if (e.core == NULL) return dt_error(DT_INTERNAL, "the library has no module core");
-    check_top_names(&e);
+    for (size_t i = 0; i < e.files.n; i++)
+        if (!e.files.items[i]->is_library) check_top_names(&e, e.files.items[i]);
     check_defines(&e);
     set_language_options(&e);
     e.init = dt_module_add_function(e.module, "init", DT_ROLE_INIT);

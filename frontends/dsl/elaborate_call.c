@@ -52,6 +52,7 @@ static bool report_unknown_argument(dt_elaborator *e, const dt_callee *callee, c
     }
     dt_diagnostic *error = dt_elaborator_error(e, actual->span, "%s has no parameter %s", callee->name, actual->name);
     dt_diagnostic_note(error, "its parameters: %s", list.data != NULL ? list.data : "none");
+    dt_note_hidden(e, error, callee);
     dt_diagnostic_suggest(error, actual->name, names, callable->parameters.n);
     return false;
 }
@@ -72,6 +73,7 @@ static bool match_arguments(dt_elaborator *e, const dt_callee *callee, const dt_
         if ((size_t)at >= n_parameters) {
             dt_diagnostic *error = dt_elaborator_error(e, actuals[i].span, "%s takes %zu argument%s, here are %zu", callee->name, n_parameters,
                                                        dt_plural(n_parameters), n);
+            dt_note_hidden(e, error, callee);
             if (n_parameters > 0)
                 dt_diagnostic_help(error, "the last one is %s: leave out what comes after it", callable->parameters.items[n_parameters - 1].name);
             return false;
@@ -89,6 +91,7 @@ static bool match_arguments(dt_elaborator *e, const dt_callee *callee, const dt_
         const char *type = parameter->type != NULL ? dt_arena_format(e->arena, ": %s", dt_declared_text(e, parameter->type)) : "";
         dt_diagnostic *error = dt_elaborator_error(e, span, "%s is called without %s", callee->name, parameter->name);
         dt_diagnostic_note(error, "it is declared %s%s", parameter->name, type);
+        dt_note_hidden(e, error, callee);
         dt_diagnostic_help(error, "write %s(…, %s: …)", callee->name, parameter->name);
         return false;
     }
@@ -108,6 +111,7 @@ static void report_misfit(dt_elaborator *e, const dt_callee *callee, const dt_pa
             dt_diagnostic_note(error, "%s comes from %s: %s: %s", written->text, dt_elaborator_place(e, binding->span), written->text,
                                dt_object_describe(e->arena, object));
     }
+    dt_note_hidden(e, error, callee);
     dt_help_with_type(e, error, parameter->type, object, written);
 }
 

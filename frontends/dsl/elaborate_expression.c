@@ -171,10 +171,17 @@ static dt_object module_field(dt_elaborator *e, dt_object base, const char *name
     if (base.file != NULL) {
         if (dt_find_in_file(e, base.file, name, &object)) return object;
         if (base.file->incomplete) return dt_poison();
+        if (dt_is_private(e, base.file, name)) {
+            dt_diagnostic *error = dt_elaborator_error(e, span, "%s is private to the module %s", name, base.file->name);
+            dt_diagnostic_help(error, base.file->is_library ? "write one of your own" : "declare it without private where others are to use it");
+            return dt_poison();
+        }
         const dt_syntax *syntax = base.file->syntax;
         const char **names = DT_NEW_ARRAY(e->arena, const char *, syntax->declarations.n);
-        for (size_t i = 0; i < syntax->declarations.n; i++) names[i] = syntax->declarations.items[i]->name;
-        dt_diagnostic_suggest(dt_elaborator_error(e, span, "the module %s has no %s", base.file->name, name), name, names, syntax->declarations.n);
+        size_t n = 0;
+        for (size_t i = 0; i < syntax->declarations.n; i++)
+            if (!syntax->declarations.items[i]->is_private) names[n++] = syntax->declarations.items[i]->name;
+        dt_diagnostic_suggest(dt_elaborator_error(e, span, "the module %s has no %s", base.file->name, name), name, names, n);
         return dt_poison();
     }
     const dt_op *op = dt_op_find(name);

@@ -365,7 +365,9 @@ dt_instance *dt_child_instance(dt_elaborator *e, const dt_callee *callee, dt_spa
 static dt_instance *model_instance(dt_elaborator *e, const dt_callee *callee, dt_span span) {
     dt_instance *model = dt_find_model(e, callee->callable);
     if (model == NULL) {
-        model = new_instance(e, callee, NULL, callee->name, span);
+        int n_namesakes = 0; /* in a module, or the library */
+        for (size_t i = 0; i < e->models.n; i++) n_namesakes += strcmp(e->models.items[i]->kind, callee->name) == 0;
+        model = new_instance(e, callee, NULL, dt_numbered(e, callee->name, n_namesakes), span);
         dt_list_push(e->arena, &e->models, model);
     } else if (model->active) {
         dt_elaborator_error(e, span, "the model %s calls itself", callee->name);

@@ -199,7 +199,10 @@ static const char *path_of(dt_elaborator *e, const dt_expression *x, const dt_ca
         return outer != NULL ? dt_arena_format(e->arena, "%s/%s", outer, x->text) : NULL;
     }
     *model = x->kind == DT_EXPRESSION_NAME ? named_callee(e, x) : NULL;
-    if (*model != NULL && (*model)->kind == DT_DECLARATION_MODEL) return x->text;
+    if (*model != NULL && (*model)->kind == DT_DECLARATION_MODEL) {
+        const dt_instance *instance = dt_find_model(e, (*model)->callable);
+        return instance != NULL ? instance->path : x->text;
+    }
     dt_object object = x->kind == DT_EXPRESSION_NAME && *model == NULL ? dt_value_of(e, x) : dt_object_none();
     if (dt_is_poison(object) || x->kind == DT_EXPRESSION_BROKEN) return NULL;
     dt_diagnostic *error = dt_elaborator_error(e, x->span, "freeze takes models and their parts");
@@ -215,7 +218,7 @@ dt_object dt_freeze(dt_elaborator *e, const dt_expression *call) {
         const char *path = path_of(e, x, &model);
         if (path == NULL) return dt_poison();
         for (size_t k = 0; k < e->step->called.n; k++) {
-            if (strcmp(e->step->called.items[k]->path, model->name) != 0) continue;
+            if (e->step->called.items[k]->callable != model->callable) continue;
             dt_diagnostic *error = dt_elaborator_error(e, x->span, "%s was called in this step before it is frozen", model->name);
             dt_diagnostic_help(error, "freeze holds for the whole step: put it first");
             return dt_poison();

@@ -38,19 +38,23 @@ static bool declaration_trains(search *s, const dt_file *file, const dt_declarat
     return trains;
 }
 
+static bool is_update(const char *name) { return strcmp(name, "minimize") == 0 || strcmp(name, "apply") == 0; }
+
 static bool name_trains(search *s, const char *name) {
     const dt_declaration *d = declared(s->file, name);
     if (d != NULL) return declaration_trains(s, s->file, d);
     for (size_t i = 0; i < s->file->uses.n; i++)
-        if ((d = declared(s->file->uses.items[i], name)) != NULL) return declaration_trains(s, s->file->uses.items[i], d);
-    return strcmp(name, "minimize") == 0 || strcmp(name, "apply") == 0;
+        if ((d = declared(s->file->uses.items[i], name)) != NULL && !d->is_private) return declaration_trains(s, s->file->uses.items[i], d);
+    return is_update(name);
 }
 
 /* module.name */
 static bool field_trains(search *s, const dt_expression *x) {
     for (size_t i = 0; i < s->file->uses.n && x->a->kind == DT_EXPRESSION_NAME; i++) {
-        const dt_declaration *d = strcmp(s->file->uses.items[i]->name, x->a->text) == 0 ? declared(s->file->uses.items[i], x->text) : NULL;
-        if (d != NULL) return declaration_trains(s, s->file->uses.items[i], d);
+        const dt_file *used = s->file->uses.items[i];
+        if (strcmp(used->name, x->a->text) != 0) continue;
+        const dt_declaration *d = declared(used, x->text);
+        return d != NULL ? declaration_trains(s, used, d) : used == s->e->core && is_update(x->text);
     }
     return false;
 }

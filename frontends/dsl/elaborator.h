@@ -309,12 +309,14 @@ void dt_elaborator_leave(dt_elaborator *e);
 bool dt_is_tainted(const dt_elaborator *e); /* something that the current step has met is poison */
 
 /* ---- names (elaborate.c) ---- */
-/* The object of a top-level name seen from `file`: its own, those of the modules it uses, core, builtins, ops. false: there is none. */
+/* The object of a top-level name seen from `file`: its own, those of the program's modules that it uses, the library's. false: there is none. */
 bool dt_find_top(dt_elaborator *e, dt_file *file, const char *name, dt_object *object);
-bool dt_find_in_file(dt_elaborator *e, dt_file *file, const char *name, dt_object *object);  /* that file only */
+bool dt_find_in_file(dt_elaborator *e, dt_file *file, const char *name, dt_object *object);  /* that file only, and not what is private to it */
+bool dt_is_private(const dt_elaborator *e, dt_file *file, const char *name);                 /* it has the name, and does not show it here */
 bool dt_find_constant(dt_elaborator *e, dt_file *file, const char *name, dt_object *object); /* that file's const or option */
 dt_object dt_lookup(dt_elaborator *e, const char *name, dt_span span);                       /* reports an unknown name */
 void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *name);
+void dt_note_hidden(dt_elaborator *e, dt_diagnostic *error, const dt_callee *callee); /* that what was called hides a name of the library */
 
 dt_object dt_launch_too_early(dt_elaborator *e, const char *name); /* POISON: a launch value at compile time, reported */
 

@@ -355,8 +355,11 @@ static bool binds_layer(const dt_parser *p) {
 /* No statement begins so: `step train` at the beginning of a line. */
 bool dt_parser_begins_declaration(const dt_parser *p) {
     const dt_token *token = dt_parser_peek(p, 0);
-    const char *word = token->kind == DT_TOKEN_FN ? "fn" : token->kind == DT_TOKEN_NAME ? token->text : "";
-    return token->span.column == 1 && declares(word) && dt_parser_peek(p, 1)->kind == DT_TOKEN_NAME && !binds_layer(p);
+    if (token->span.column != 1) return false;
+    size_t at = dt_parser_is_word(p, "private") ? 1 : 0;
+    const dt_token *declaring = dt_parser_peek(p, at);
+    const char *word = declaring->kind == DT_TOKEN_FN ? "fn" : declaring->kind == DT_TOKEN_NAME ? declaring->text : "";
+    return declares(word) && dt_parser_peek(p, at + 1)->kind == DT_TOKEN_NAME && (at > 0 || !binds_layer(p));
 }
 
 static void parse_uses(dt_parser *p, dt_syntax *syntax) {
@@ -440,9 +443,10 @@ static void declare_broken(dt_parser *p, dt_syntax *syntax) {
 }
 
 /* After its first word. */
-static void parse_declaration_of(dt_parser *p, dt_syntax *syntax, dt_declaration_kind kind, const char *word) {
+static void parse_declaration_of(dt_parser *p, dt_syntax *syntax, dt_declaration_kind kind, const char *word, bool is_private) {
     dt_declaration *d = DT_NEW(p->arena, dt_declaration);
     d->kind = kind;
+    d->is_private = is_private;
     const dt_token *name = dt_parser_peek(p, 0);
     if (!dt_parser_expect(p, DT_TOKEN_NAME, dt_arena_format(p->arena, "after %s", word))) {
         syntax->incomplete = true;
@@ -465,20 +469,30 @@ static void parse_declaration_of(dt_parser *p, dt_syntax *syntax, dt_declaration
     dt_list_push(p->arena, &syntax->declarations, d);
 }
 
+static bool may_be_private(dt_declaration_kind kind) {
+    return kind == DT_DECLARATION_CONST || kind == DT_DECLARATION_FN || kind == DT_DECLARATION_LAYER || kind == DT_DECLARATION_MODEL ||
+           kind == DT_DECLARATION_OPTIMIZER;
+}
+
 static void parse_declaration(dt_parser *p, dt_syntax *syntax) {
+    bool is_private = dt_parser_is_word(p, "private");
+    if (is_private) dt_parser_next(p);
     const dt_token *word = dt_parser_peek(p, 0);
-    if (dt_parser_is_word(p, "use")) {
+    if (dt_parser_is_word(p, "use") && !is_private) {
         parse_uses(p, syntax);
         return;
     }
     enum {
         n_words = sizeof declarations / sizeof *declarations
     };
+    static const char what_is_private[] = "const, fn, layer, model or optimizer";
     const char *words[n_words];
     for (size_t i = 0; i < n_words; i++) words[i] = declarations[i].word;
     const char *spelling = word->text != NULL ? word->text : dt_token_spelling(word->kind), *meant = declares(spelling) ? spelling : NULL;
     if (meant == NULL) {
-        dt_diagnostic *error = complain(p, "use, const, option, launch, fn, layer, model, optimizer, data or step", "");
+        dt_diagnostic *error =
+            complain(p, is_private ? what_is_private : "use, private, const, option, launch, fn, layer, model, optimizer, data or step",
+                     is_private ? "after private" : "");
         bool helped = help_with_word(error, word);
         if (!helped && word->kind == DT_TOKEN_NAME) meant = dt_text_nearest(spelling, words, n_words);
         if (meant != NULL) dt_diagnostic_help(error, "did you mean %s?", meant);
@@ -489,9 +503,11 @@ static void parse_declaration(dt_parser *p, dt_syntax *syntax) {
         }
         p->panicked = false; /* taken for what was meant */
     }
+    size_t at = 0;
+    while (strcmp(words[at], meant) != 0) at++;
+    if (is_private && !may_be_private(declarations[at].kind)) complain(p, what_is_private, "after private"), p->panicked = false;
     dt_parser_next(p);
-    for (size_t i = 0; i < n_words; i++)
-        if (strcmp(words[i], meant) == 0) parse_declaration_of(p, syntax, declarations[i].kind, spelling);
+    parse_declaration_of(p, syntax, declarations[at].kind, spelling, is_private);
 }
 
 /* A mistake between declarations: on to a line that begins with a word that declares. */
@@ -499,7 +515,7 @@ static void recover_declaration(dt_parser *p) {
     for (; !dt_parser_is(p, DT_TOKEN_END); dt_parser_next(p)) {
         const dt_token *token = dt_parser_peek(p, 0);
         if (token->span.column != 1 || token->text == NULL) continue;
-        if (strcmp(token->text, "use") == 0 || declares(token->text)) break;
+        if (strcmp(token->text, "use") == 0 || strcmp(token->text, "private") == 0 || declares(token->text)) break;
     }
     p->panicked = false;
 }

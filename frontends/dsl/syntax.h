@@ -126,6 +126,7 @@ typedef enum dt_declaration_kind {
 struct dt_declaration {
     dt_declaration_kind kind;
     const char *name;
+    bool is_private;      /* only its own file sees it */
     dt_span span;         /* of the name */
     dt_expression *value; /* CONST, OPTION, DATA */
     dt_callable *callable;

@@ -2,7 +2,7 @@
 
     ```dt program       a whole program: must compile, without a word on standard error; it may have a name, `dt program line.dt`
     ```dt error         a whole program that must be refused; the block right after it, without a language, is what dtc prints for it
-    ```dt library nn    the heads of that module, as they are there; what it leaves out must be a helper, which the module itself calls
+    ```dt library nn    the heads of that module, as they are there: all that is not private
     ```dt               a piece of a program: not compiled
 
 Functions built in and elementwise ops must all be named in docs/language.md. `--update` writes into the documents what dtc prints now for the
@@ -75,8 +75,7 @@ def library_complaints(module, block):
     text = path.read_text()
     there, shown = heads(text), heads(block)
     wrong = [f"{head}\nis in the library: {there.get(name)}" for name, head in shown.items() if there.get(name) != head]
-    helpers = {name for name in there if len(re.findall(rf"\b{name}\b", re.sub(r"#.*", "", text))) > 1}
-    return wrong + [f"{module}.{name} is not shown" for name in there if name not in shown and name not in helpers]
+    return wrong + [f"{module}.{name} is not shown" for name in there if name not in shown]
 
 
 def unnamed(text):
