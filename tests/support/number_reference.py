@@ -419,7 +419,8 @@ class Words:
         total, radius = self.sums(x.value, x.radius, self.targets(x, axes), math.prod(self.without(x, axes)), SUM_PRECISION[dtype])
         with np.errstate(all="ignore"):
             value = total / n
-            one_way = 2.0 ** -SUM_PRECISION[dtype] * 3 * np.abs(value)
+            size = np.abs(np.where(np.isfinite(x.value), x.value, 0)).sum(tuple(axes)).reshape(-1)
+            one_way = 2.0 ** -SUM_PRECISION[dtype] * 3 * size / n  # parts of the sum may be divided before they are added
             exact = (radius == 0) & ((n & (n - 1)) == 0) | ~np.isfinite(value)
             spread = np.where(exact, radius / n, radius / n + one_way)
         shape = self.without(x, axes)

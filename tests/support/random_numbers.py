@@ -189,7 +189,7 @@ class NumberGraph:
         made = [value for value in self.values if value.line is not None] or [self.input()]
         used = {x.name for value in made for x in value.operands}
         last = [value for value in made if value.name not in used]
-        chosen = last + [value for value in made if value.name in used and self.random.random() < 0.15]
+        chosen = last + [value for value in made if value.name in used and self.random.random() < 0.4]
         terms = [value for value in last if value.is_float and value.n_batch and np.isfinite(value.number.value).all()]
         for value in chosen:
             self.choose_report(value)
@@ -827,8 +827,9 @@ def scanned(g):
     states, order = {}, range(steps - 1, -1, -1) if back else range(steps)
     for i in order:
         p = w.moved(x.number, lambda at, i=i: at[:, i])
-        more = function(p)
-        state = states[i] = w.add(state, more) if sign == "+" else w.subtract(more, state)
+        follow = (lambda s, p: w.add(s, function(p))) if sign == "+" else (lambda s, p: w.subtract(function(p), s))
+        states[i] = follow(state, p)  # what is kept is computed by itself, and has a gradient of its own
+        state = follow(state, p)
     number, out = state, shape
     if kept:
         places = np.stack([np.arange(state.value.size).reshape(state.shape) + i * state.value.size for i in range(steps)], 1)
