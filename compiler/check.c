@@ -4,7 +4,10 @@
 #include "ir/text_form.h"
 #include "ir/verify.h"
 
+#include <math.h>
 #include <string.h>
+
+static const double LEAST = 1e-6; /* what is smaller than this counts as this large: gradients that are nothing but rounding, and their squares */
 
 /* ---- all floats in f64 ---- */
 
@@ -63,20 +66,62 @@ dt_status *dt_check_prepare(dt_arena *arena, const dt_module *program, dt_check 
     return NULL;
 }
 
-static double element_of(const dt_value *input, uint64_t number, uint64_t element) {
-    uint64_t place[] = {number, element}, bits = dt_hash_bytes(place, sizeof place, DT_HASH_SEED) >> 20;
-    if (dt_dtype_is_float(input->dtype)) return (double)(bits % 4096) / 4096;
-    return (double)(bits % (input->dtype == DT_U8 && input->shape.rank > 2 ? 256 : 2));
+dt_memory dt_check_memory(dt_arena *arena, const dt_check *check, const dt_module *module) {
+    dt_memory memory = dt_memory_create(arena, module);
+    for (size_t v = 0; v < module->variables.n; v++) {
+        const dt_tensor *initial = &check->initial.variables[v];
+        dt_tensor *own = &memory.variables[v];
+        if (own->dtype == initial->dtype) memcpy(own->data, initial->data, dt_tensor_bytes(own));
+        for (size_t i = 0; own->dtype != initial->dtype && i < dt_tensor_elements(own); i++) dt_tensor_set(own, i, dt_tensor_get(initial, i));
+    }
+    return memory;
 }
 
-dt_tensor dt_check_input(dt_arena *arena, const dt_value *input, int number, int64_t first, int64_t rows) {
-    int64_t *dims = DT_NEW_ARRAY(arena, int64_t, input->shape.rank), row_elements = 1;
-    for (int d = 0; d < input->shape.rank; d++) dims[d] = dt_dim_is_symbol(input->shape.dims[d]) ? rows : input->shape.dims[d];
-    for (int d = 1; d < input->shape.rank; d++) row_elements *= dims[d];
-    dt_tensor tensor = dt_tensor_make(arena, input->dtype, (dt_shape){input->shape.rank, dims});
-    for (size_t i = 0; i < dt_tensor_elements(&tensor); i++)
-        dt_tensor_set(&tensor, i, element_of(input, (uint64_t)number, (uint64_t)(first * row_elements) + i));
-    return tensor;
+/* ---- differences ---- */
+
+void dt_check_nudge(dt_tensor *tensor, int number, double by) {
+    for (size_t i = 0; i < dt_tensor_elements(tensor) && number > 0 && dt_dtype_is_float(tensor->dtype); i++) {
+        uint64_t place[] = {(uint64_t)number, i};
+        bool up = dt_hash_bytes(place, sizeof place, DT_HASH_SEED) >> 40 & 1;
+        dt_tensor_set(tensor, i, dt_tensor_get(tensor, i) * (1 + (up ? by : -by)));
+    }
+}
+
+/* The root mean square of what is finite. */
+static double size_of(const dt_tensor *tensor) {
+    double squares = 0, n = 0;
+    for (size_t i = 0; i < dt_tensor_elements(tensor); i++) {
+        double x = dt_tensor_get(tensor, i);
+        if (!isfinite(x)) continue;
+        squares += x * x;
+        n++;
+    }
+    return sqrt(squares / fmax(n, 1));
+}
+
+/* How far y is from x, as a share of x or of what is as large as the others; infinitely far where only one of them is a number. */
+static double difference_of(double x, double y, double size) {
+    if (x == y || (isnan(x) && isnan(y))) return 0;
+    return isfinite(x) && isfinite(y) ? fabs(x - y) / (fabs(x) + size + LEAST) : INFINITY;
+}
+
+double dt_check_largest_difference(const dt_tensor *a, const dt_tensor *b) {
+    double largest = 0;
+    for (size_t i = 0; i < dt_tensor_elements(a); i++) largest = fmax(largest, fabs(dt_tensor_get(a, i) - dt_tensor_get(b, i)));
+    return largest;
+}
+
+void dt_check_compare(dt_finding *finding, double tolerance, const char *what, const dt_tensor *whole, size_t at, const dt_tensor *part,
+                      double slack) {
+    if (memcmp((const char *)whole->data + at * dt_dtype_bytes(whole->dtype), part->data, dt_tensor_bytes(part)) == 0) return;
+    double size = size_of(whole);
+    for (size_t i = 0; i < dt_tensor_elements(part); i++) {
+        double x = dt_tensor_get(whole, at + i), y = dt_tensor_get(part, i), difference = difference_of(x, y, size);
+        if (difference <= finding->worst || fabs(x - y) <= slack) continue;
+        finding->worst = difference;
+        finding->where = what;
+        finding->wrong = difference > tolerance;
+    }
 }
 
 dt_status *dt_check_tell(const dt_check *check, double done) {

@@ -7,6 +7,8 @@
  * which that would be too far form groups of their own. A group that disagrees is halved until the gradient that is wrong stands alone. */
 #include "compiler/check.h"
 #include "compiler/pipeline.h"
+#include "ir/body.h"
+#include "ir/loops.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,12 +21,16 @@ static const double TOLERANCE = 1e-4;     /* of the gradient's length */
 static const double ROUNDING = 1e-14;     /* of y, relative */
 static const double MOST_STRETCHED = 100; /* how much farther than others a short gradient is moved */
 
+enum {
+    N_ZERO_ROWS = 8 /* enough for rows with a zero and rows with several */
+};
+
 static int n_directions(int64_t rows) { return rows > 1 ? 2 : 1; }
 
-/* One function of the step's inputs and, after them, of a move for each x. */
+/* One function of the step's inputs, after them of a move for each x, and where slopes are taken of what each stop_gradient gives. */
 typedef struct moved {
     const dt_function *function;
-    int n_moves;
+    int n_moves, n_stills;
 } moved;
 
 typedef struct gradient {
@@ -43,13 +49,14 @@ typedef struct work {
     const dt_check *check;
     int64_t rows;
     int n_directions;
-    moved values, gradients; /* results: the y of each gradient; those, then every gradient */
-    int n;                   /* gradients */
-    gradient *all;           /* [n] in program order; once they are known those that are finite by y, of each the longest first, then the others */
-    int n_inputs;            /* of the step */
-    dt_tensor *base;         /* [n_inputs + n_moves] inputs, and moves away from zeros and other special points */
-    dt_tensor *inputs;       /* the same, with moves of their own */
-    double done, expected;   /* work, in runs of `values` */
+    moved values, gradients; /* results: the y of each gradient; those, then every gradient, then what each stop_gradient gives */
+    dt_check_data data;
+    int n;                 /* gradients */
+    gradient *all;         /* [n] in program order; once they are known those that are finite by y, of each the longest first, then the others */
+    int n_inputs;          /* of the step */
+    dt_tensor *base;       /* [n_inputs + n_moves + n_stills] inputs, moves away from zeros and other special points, and what stands still */
+    dt_tensor *inputs;     /* the same, with moves of their own */
+    double done, expected; /* work, in runs of `values` */
 } work;
 
 /* ---- the functions ---- */
@@ -64,6 +71,21 @@ static dt_status *add_move(dt_arena *arena, dt_function *function, dt_value *x, 
     dt_value_replace(x, sum);
     sum->operands[0] = x;
     return NULL;
+}
+
+typedef DT_LIST(dt_value *) value_list;
+
+/* What stop_gradient gives is the same wherever slopes are taken; in the body of a loop it has no one value to be held at. */
+static void list_stopped(dt_arena *arena, const dt_function *function, value_list *stopped) {
+    dt_value **bodies = DT_NEW_ARRAY(arena, dt_value *, function->next_id);
+    if (dt_function_has_loops(function)) dt_function_find_bodies(function, bodies);
+    for (dt_value *value = function->first; value != NULL; value = value->next)
+        if (dt_value_is(value, "stop_gradient") && bodies[value->id] == NULL) dt_list_push(arena, stopped, value);
+}
+
+static void hold_still(dt_arena *arena, dt_function *function, dt_value *stopped, int number) {
+    const dt_location at = stopped->n_locations > 0 ? stopped->locations[0] : (dt_location){0, 1, 1};
+    dt_value_replace(stopped, dt_build_input(function, dt_arena_format(arena, "still%d", number), stopped->dtype, stopped->shape, at));
 }
 
 static bool is_gradient(const dt_value *value) { return dt_value_is(value, "gradient") && dt_dtype_is_float(value->operands[1]->dtype); }
@@ -104,7 +126,9 @@ static dt_status *make_function(work *w, size_t step, bool with_gradients, moved
     dt_module *copy;
     DT_TRY(dt_check_copy(w->arena, w->check->module, &copy));
     dt_function *function = copy->steps.items[step].function;
-    DT_LIST(dt_value *) gradients = {0};
+    value_list gradients = {0}, stopped = {0};
+    list_stopped(w->arena, function, &stopped);
+    made->n_stills = (int)stopped.n;
     for (dt_value *value = function->first, *next; value != NULL; value = next) {
         next = value->next;
         if (is_gradient(value)) dt_list_push(w->arena, &gradients, value);
@@ -123,6 +147,12 @@ static dt_status *make_function(work *w, size_t step, bool with_gradients, moved
     for (size_t k = 0; k < gradients.n && with_gradients; k++)
         dt_list_push(w->arena, &function->results, ((dt_result){"gradient", gradients.items[k]}));
     for (int m = 0; m < made->n_moves; m++) DT_TRY(add_move(w->arena, function, xs[m], m));
+    for (size_t s = 0; s < stopped.n; s++) {
+        if (with_gradients)
+            dt_list_push(w->arena, &function->results, ((dt_result){"still", stopped.items[s]}));
+        else
+            hold_still(w->arena, function, stopped.items[s], (int)s);
+    }
     dt_function_sweep(function);
     dt_function_renumber(function);
     copy->steps.n = copy->pipelines.n = 0;
@@ -156,15 +186,17 @@ static dt_status *evaluate(work *w, const moved *what, double cost, const dt_ten
 static void make_base(work *w) {
     const dt_function *function = w->values.function;
     int n = (int)function->inputs.n;
-    w->n_inputs = n - w->values.n_moves;
+    int n_moved = n - w->values.n_stills;
+    double by = w->data.kind == DT_CHECK_PLAIN ? 0.02 : 0;
+    w->n_inputs = n_moved - w->values.n_moves;
     w->base = DT_NEW_ARRAY(w->arena, dt_tensor, n);
-    for (int i = 0; i < n; i++) {
-        w->base[i] = dt_check_input(w->arena, function->inputs.items[i], i, 0, w->rows);
+    for (int i = 0; i < n_moved; i++) {
+        w->base[i] = dt_check_input(w->arena, &w->data, function->inputs.items[i], i, 0, w->rows);
         for (size_t e = 0; i >= w->n_inputs && e < dt_tensor_elements(&w->base[i]); e++)
-            dt_tensor_set(&w->base[i], e, 0.02 * (dt_tensor_get(&w->base[i], e) - 0.5));
+            dt_tensor_set(&w->base[i], e, by * (dt_tensor_get(&w->base[i], e) - 0.5));
     }
     w->inputs = dt_arena_copy(w->arena, w->base, sizeof *w->base * (size_t)n);
-    for (int i = w->n_inputs; i < n; i++) w->inputs[i].data = dt_arena_new(w->arena, dt_tensor_bytes(&w->base[i]));
+    for (int i = w->n_inputs; i < n_moved; i++) w->inputs[i].data = dt_arena_new(w->arena, dt_tensor_bytes(&w->base[i]));
 }
 
 static int by_y_and_length(const void *a, const void *b) {
@@ -175,8 +207,10 @@ static int by_y_and_length(const void *a, const void *b) {
 }
 
 static dt_status *find_gradients(work *w) {
-    dt_tensor *found = DT_NEW_ARRAY(w->arena, dt_tensor, 2 * w->n);
+    int n_stills = w->gradients.n_stills, n_moved = w->n_inputs + w->values.n_moves;
+    dt_tensor *found = DT_NEW_ARRAY(w->arena, dt_tensor, 2 * w->n + n_stills);
     DT_TRY(evaluate(w, &w->gradients, 3, w->base, found));
+    for (int s = 0; s < n_stills; s++) w->inputs[n_moved + s] = found[2 * w->n + s];
     for (int k = 0; k < w->n; k++) {
         gradient *g = &w->all[k];
         g->size_of_y = fabs(dt_tensor_get(&found[k], 0));
@@ -278,8 +312,33 @@ static dt_status *compare_group(work *w, const gradient *group, int n, dt_findin
     return finding->wrong ? NULL : compare_group(w, group + n / 2, n - n / 2, finding);
 }
 
-dt_status *dt_check_gradients(dt_arena *arena, const dt_check *check, size_t step, int64_t rows, dt_finding *finding) {
-    work w = {.arena = arena, .check = check, .rows = rows, .n_directions = n_directions(rows)};
+/* ---- where there are zeros ---- */
+
+static bool has_branch(const dt_formula *node) {
+    static const bool branches[DT_N_SCALARS] = {
+        [DT_SCALAR_REMAINDER] = true, [DT_SCALAR_MINIMUM] = true,    [DT_SCALAR_MAXIMUM] = true, [DT_SCALAR_ABSOLUTE] = true,
+        [DT_SCALAR_FLOOR] = true,     [DT_SCALAR_ROUND] = true,      [DT_SCALAR_EQUAL] = true,   [DT_SCALAR_NOT_EQUAL] = true,
+        [DT_SCALAR_LESS] = true,      [DT_SCALAR_LESS_EQUAL] = true, [DT_SCALAR_SELECT] = true};
+    bool found = node->kind == DT_FORMULA_SCALAR && branches[node->scalar];
+    for (int i = 0; i < node->n_arguments && !found; i++) found = has_branch(node->arguments[i]);
+    return found;
+}
+
+/* A step of which no float decides anything has slopes everywhere: at zeros too, where gradients have branches of their own. */
+static bool is_smooth(dt_arena *arena, const dt_function *function) {
+    for (const dt_value *value = function->first; value != NULL; value = value->next) {
+        const dt_loops *loops = dt_value_loops(arena, value);
+        bool of_floats = false;
+        for (int k = 0; k < value->n_operands; k++) of_floats |= dt_dtype_is_float(value->operands[k]->dtype);
+        if (!of_floats || loops == NULL) continue;
+        bool adds = loops->combiner == DT_COMBINE_NONE || loops->combiner == DT_COMBINE_SUM || loops->combiner == DT_COMBINE_PRODUCT;
+        if (!adds || has_branch(loops->body)) return false;
+    }
+    return true;
+}
+
+static dt_status *check_with(dt_arena *arena, const dt_check *check, size_t step, int64_t rows, dt_check_data data, dt_finding *finding) {
+    work w = {.arena = arena, .check = check, .rows = rows, .n_directions = n_directions(rows), .data = data};
     w.expected = 3 + 2 * w.n_directions;
     *finding = (dt_finding){.location.file = -1};
     DT_TRY(make_function(&w, step, false, &w.values));
@@ -299,5 +358,17 @@ dt_status *dt_check_gradients(dt_arena *arena, const dt_check *check, size_t ste
     finding->n = w.n;
     for (const dt_value *value = w.values.function->first; value != NULL; value = value->next)
         finding->is_stopped |= dt_value_is(value, "stop_gradient");
+    return NULL;
+}
+
+dt_status *dt_check_gradients(dt_arena *arena, const dt_check *check, size_t step, int64_t rows, dt_finding *finding) {
+    const dt_function *function = check->module->steps.items[step].function;
+    dt_check_data data = dt_check_data_of(arena, function, DT_CHECK_PLAIN);
+    DT_TRY(check_with(arena, check, step, rows, data, finding));
+    if (finding->n == 0 || finding->wrong || !is_smooth(arena, function)) return NULL;
+    dt_finding zeros;
+    data.kind = DT_CHECK_ZEROS;
+    DT_TRY(check_with(arena, check, step, N_ZERO_ROWS, data, &zeros));
+    if (zeros.wrong) *finding = zeros;
     return NULL;
 }

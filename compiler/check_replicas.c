@@ -7,7 +7,6 @@
 #include "compiler/pipeline.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     N_REPLICAS = 3,
@@ -17,7 +16,6 @@ enum {
 static const double TOLERANCE = 1e-7;  /* in f64 sums in another order agree much better; what rounding can do to a small difference is left room */
 static const double NUDGE = 1e-15;     /* what rounding could have done to inputs and variables, relative */
 static const double MOST_NUDGED = 100; /* times what a nudge changes may be rounding as well: it is one sample of it */
-static const double LEAST = 1e-6; /* what is smaller than this counts as this large: gradients that are nothing but rounding, and their squares */
 
 typedef struct work {
     dt_arena *arena;
@@ -25,6 +23,7 @@ typedef struct work {
     const dt_module *written, *partitioned;
     size_t step;
     int64_t rows; /* of a replica */
+    dt_check_data data;
     dt_finding *finding;
 } work;
 
@@ -49,56 +48,13 @@ static dt_launch launch_of(const work *w, int64_t first, int64_t rows, int64_t v
                        .bad_index = bad_index};
 }
 
-static dt_tensor *make_inputs(dt_arena *arena, const dt_function *function, int64_t first, int64_t rows, dt_tensor *inputs) {
-    for (int i = 0; i < (int)function->inputs.n; i++) inputs[i] = dt_check_input(arena, function->inputs.items[i], i, first, rows);
+static dt_tensor *make_inputs(const work *w, const dt_function *function, int64_t first, int64_t rows, dt_tensor *inputs) {
+    for (int i = 0; i < (int)function->inputs.n; i++) inputs[i] = dt_check_input(w->arena, &w->data, function->inputs.items[i], i, first, rows);
     return inputs + function->inputs.n;
 }
 
-/* The root mean square of what is finite. */
-static double size_of(const dt_tensor *tensor) {
-    double squares = 0, n = 0;
-    for (size_t i = 0; i < dt_tensor_elements(tensor); i++) {
-        double x = dt_tensor_get(tensor, i);
-        if (!isfinite(x)) continue;
-        squares += x * x;
-        n++;
-    }
-    return sqrt(squares / fmax(n, 1));
-}
-
-/* How far y is from x, as a share of x or of what is as large as the others; infinitely far where only one of them is a number. */
-static double difference_of(double x, double y, double size) {
-    if (x == y || (isnan(x) && isnan(y))) return 0;
-    return isfinite(x) && isfinite(y) ? fabs(x - y) / (fabs(x) + size + LEAST) : INFINITY;
-}
-
-static double largest_difference(const dt_tensor *a, const dt_tensor *b) {
-    double largest = 0;
-    for (size_t i = 0; i < dt_tensor_elements(a); i++) largest = fmax(largest, fabs(dt_tensor_get(a, i) - dt_tensor_get(b, i)));
-    return largest;
-}
-
-/* `part` against the elements of `whole` from `at` on; `nudged`: what the nudges changed of the whole, at most. */
-static void compare(const work *w, const char *what, const dt_tensor *whole, size_t at, const dt_tensor *part, double nudged) {
-    if (memcmp((const char *)whole->data + at * dt_dtype_bytes(whole->dtype), part->data, dt_tensor_bytes(part)) == 0) return;
-    double size = size_of(whole), slack = MOST_NUDGED * nudged;
-    for (size_t i = 0; i < dt_tensor_elements(part); i++) {
-        double x = dt_tensor_get(whole, at + i), y = dt_tensor_get(part, i), difference = difference_of(x, y, size);
-        if (difference <= w->finding->worst || fabs(x - y) <= slack) continue;
-        w->finding->worst = difference;
-        w->finding->where = what;
-        w->finding->wrong = difference > TOLERANCE;
-    }
-}
-
-/* What a run gives. */
-typedef struct outcome {
-    dt_tensor *results; /* of each replica */
-    dt_memory memory;
-} outcome;
-
 /* Results and then variables: what the nudges changed of each, at most. */
-static void compare_outcomes(const work *w, const outcome *whole, const outcome *parts, const double *nudged) {
+static void compare_outcomes(const work *w, const dt_check_outcome *whole, const dt_check_outcome *parts, const double *nudged) {
     const dt_module *module = w->check->module;
     const dt_function *function = w->written->steps.items[w->step].function;
     size_t n = function->results.n;
@@ -109,47 +65,32 @@ static void compare_outcomes(const work *w, const outcome *whole, const outcome 
         size_t at = 0;
         for (size_t r = 0; r < N_REPLICAS; r++) {
             const dt_tensor *part = &parts->results[r * n + i];
-            compare(w, function->results.items[i].name, &whole->results[i], at, part, nudged[i]);
+            dt_check_compare(w->finding, TOLERANCE, function->results.items[i].name, &whole->results[i], at, part, MOST_NUDGED * nudged[i]);
             if (has_rows) at += dt_tensor_elements(part);
         }
     }
     for (size_t v = 0; v < module->variables.n; v++)
-        compare(w, module->variables.items[v].path, &whole->memory.variables[v], 0, &parts->memory.variables[v], nudged[n + v]);
+        dt_check_compare(w->finding, TOLERANCE, module->variables.items[v].path, &whole->memory.variables[v], 0, &parts->memory.variables[v],
+                         MOST_NUDGED * nudged[n + v]);
 }
 
 /* ---- runs ---- */
 
-/* The variables as they are at first, for one run to write to. */
-static dt_memory copy_memory(const work *w) {
-    size_t n = w->check->module->variables.n;
-    dt_memory copy = {dt_arena_copy(w->arena, w->check->initial.variables, n * sizeof *copy.variables)};
-    for (size_t v = 0; v < n; v++) copy.variables[v].data = dt_arena_copy(w->arena, copy.variables[v].data, dt_tensor_bytes(&copy.variables[v]));
-    return copy;
-}
-
-static void nudge(dt_tensor *tensor, int number) {
-    for (size_t i = 0; i < dt_tensor_elements(tensor) && number > 0 && dt_dtype_is_float(tensor->dtype); i++) {
-        uint64_t place[] = {(uint64_t)number, i};
-        double by = dt_hash_bytes(place, sizeof place, DT_HASH_SEED) >> 40 & 1 ? NUDGE : -NUDGE;
-        dt_tensor_set(tensor, i, dt_tensor_get(tensor, i) * (1 + by));
-    }
-}
-
 /* With nudge `number`, 1 .. N_NUDGES; 0: without one. */
-static dt_status *run_written(const work *w, int64_t valid, int number, outcome *outcome) {
+static dt_status *run_written(const work *w, int64_t valid, int number, dt_check_outcome *outcome) {
     const dt_function *function = w->written->steps.items[w->step].function;
     dt_bad_index bad_index = {0};
     dt_launch launch = launch_of(w, 0, valid, valid, &bad_index);
     dt_tensor *inputs = DT_NEW_ARRAY(w->arena, dt_tensor, function->inputs.n);
-    make_inputs(w->arena, function, 0, valid, inputs);
+    make_inputs(w, function, 0, valid, inputs);
     outcome->results = DT_NEW_ARRAY(w->arena, dt_tensor, function->results.n);
-    outcome->memory = copy_memory(w);
-    for (size_t i = 0; i < function->inputs.n; i++) nudge(&inputs[i], number);
-    for (size_t v = 0; v < w->check->module->variables.n; v++) nudge(&outcome->memory.variables[v], number);
+    outcome->memory = dt_check_memory(w->arena, w->check, w->written);
+    for (size_t i = 0; i < function->inputs.n; i++) dt_check_nudge(&inputs[i], number, NUDGE);
+    for (size_t v = 0; v < w->check->module->variables.n; v++) dt_check_nudge(&outcome->memory.variables[v], number, NUDGE);
     return dt_interpret(w->arena, function, &launch, inputs, &outcome->memory, outcome->results);
 }
 
-static dt_status *run_partitioned(const work *w, int64_t valid, outcome *outcome) {
+static dt_status *run_partitioned(const work *w, int64_t valid, dt_check_outcome *outcome) {
     const dt_function *function = w->partitioned->steps.items[w->step].function;
     dt_bad_index bad_index[N_REPLICAS] = {{0}};
     dt_launch launches[N_REPLICAS];
@@ -157,22 +98,22 @@ static dt_status *run_partitioned(const work *w, int64_t valid, outcome *outcome
     for (int r = 0; r < N_REPLICAS; r++) {
         int64_t first = r * w->rows < valid ? r * w->rows : valid, left = valid - first, rows = left < w->rows ? left : w->rows;
         launches[r] = launch_of(w, first, rows, valid, &bad_index[r]);
-        next = make_inputs(w->arena, function, first, rows, next);
+        next = make_inputs(w, function, first, rows, next);
     }
     outcome->results = DT_NEW_ARRAY(w->arena, dt_tensor, N_REPLICAS * function->results.n);
-    outcome->memory = copy_memory(w);
+    outcome->memory = dt_check_memory(w->arena, w->check, w->written);
     return dt_interpret_replicas(w->arena, function, N_REPLICAS, launches, inputs, &outcome->memory, outcome->results);
 }
 
-static dt_status *try_nudges(const work *w, int64_t valid, const outcome *whole, double *nudged) {
+static dt_status *try_nudges(const work *w, int64_t valid, const dt_check_outcome *whole, double *nudged) {
     size_t n_results = w->written->steps.items[w->step].function->results.n;
     for (int number = 1; number <= N_NUDGES; number++) {
-        outcome other;
+        dt_check_outcome other;
         DT_TRY(run_written(w, valid, number, &other));
-        for (size_t i = 0; i < n_results; i++) nudged[i] = fmax(nudged[i], largest_difference(&whole->results[i], &other.results[i]));
+        for (size_t i = 0; i < n_results; i++) nudged[i] = fmax(nudged[i], dt_check_largest_difference(&whole->results[i], &other.results[i]));
         for (size_t v = 0; v < w->check->module->variables.n; v++) {
             double *most = &nudged[n_results + v];
-            *most = fmax(*most, largest_difference(&whole->memory.variables[v], &other.memory.variables[v]));
+            *most = fmax(*most, dt_check_largest_difference(&whole->memory.variables[v], &other.memory.variables[v]));
         }
     }
     return NULL;
@@ -181,10 +122,11 @@ static dt_status *try_nudges(const work *w, int64_t valid, const outcome *whole,
 dt_status *dt_check_replicas(dt_arena *arena, const dt_check *check, size_t step, int64_t rows, dt_finding *finding) {
     const dt_module *module = check->module;
     work w = {.arena = arena, .check = check, .step = step, .rows = rows, .finding = finding};
+    w.data = dt_check_data_of(arena, module->steps.items[step].function, DT_CHECK_PLAIN);
     int64_t valid = rows > 1 ? 2 * rows - 1 : 2;
     size_t n = module->steps.items[step].function->results.n + module->variables.n;
     double *nudged = DT_NEW_ARRAY(arena, double, n);
-    outcome whole, parts;
+    dt_check_outcome whole, parts;
     *finding = (dt_finding){.n = (int)n, .location.file = -1};
     DT_TRY(make(arena, module, "autodiff", DT_SWITCHES_OFF, &w.written));
     DT_TRY(make(arena, module, "partition", 0, &w.partitioned));

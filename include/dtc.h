@@ -198,13 +198,15 @@ DT_API dt_status *dtc_graph(const dtc_program *program, const dtc_graph_options 
 typedef enum dtc_check_kind {
     DTC_CHECK_PROGRAM,   /* types and shapes agree */
     DTC_CHECK_GRADIENTS, /* each gradient of a step, against slopes */
-    DTC_CHECK_REPLICAS   /* a step on three replicas, against the step as it is written */
+    DTC_CHECK_REPLICAS,  /* a step on three replicas, against the step as it is written */
+    DTC_CHECK_PASSES,    /* a step after all passes, in its own types, against the step as it is written */
+    DTC_CHECK_BATCH      /* means over a batch of which each row is there twice, and results of one in another order */
 } dtc_check_kind;
 
 typedef enum dtc_verdict {
     DTC_HOLDS,
     DTC_WRONG,  /* a mistake of the compiler, for no program makes that happen; or of a graph changed by hand */
-    DTC_UNKNOWN /* `text` says why: the data that was made up has no slope there, the step stops gradients */
+    DTC_UNKNOWN /* `text` says why: the data that was made up has no slope there, the step stops gradients in a scan, it is too large */
 } dtc_verdict;
 
 /* What one check found. All of it is borrowed until the callback returns. */
@@ -238,8 +240,8 @@ typedef struct dtc_check_result {
     int n_held, n_wrong, n_unknown;
 } dtc_check_result;
 
-/* Checks a program: its types and shapes, by elaborating it; its gradients against slopes, and each step on three replicas against the step as it is
- * written, by running them in an interpreter with all floats in f64, on data that is made up.
+/* Checks a program: its types and shapes, by elaborating it; its gradients against slopes, each step on three replicas and after all passes against
+ * the step as it is written, and what doubled or reordered rows make of it, by running it in an interpreter on data that is made up.
  *
  * options  NULL: all steps.
  * result   how many checks found what; may be NULL. Zeros after an error.

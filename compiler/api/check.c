@@ -11,11 +11,28 @@
 
 typedef struct job job;
 
+/* The checks of a step, in the order in which they are told. */
+typedef struct check_row {
+    dtc_check_kind kind;
+    const char *name, *holds; /* "3 replicas: 7 …" */
+    dt_status *(*run)(dt_arena *arena, const dt_check *check, size_t step, int64_t rows, dt_finding *finding);
+} check_row;
+
+static const check_row check_rows[] = {
+    {DTC_CHECK_GRADIENTS, "gradients", "are the slopes", dt_check_gradients},
+    {DTC_CHECK_REPLICAS, "3 replicas", "results and variables are those of one", dt_check_replicas},
+    {DTC_CHECK_PASSES, "passes", "results and variables are those of the step as written", dt_check_passes},
+    {DTC_CHECK_BATCH, "batch", "means and results follow its rows", dt_check_batch},
+};
+enum {
+    N_CHECKS = sizeof check_rows / sizeof *check_rows
+};
+
 /* One of the checks of one step. */
 typedef struct part {
     job *job;
     size_t step;
-    bool replicas; /* this, or gradients */
+    const struct check_row *row;
     int64_t rows;
     double work, done; /* about how much there is, in any unit; which share of it is done */
     bool is_finished;
@@ -88,28 +105,29 @@ static bool tell_next(job *job) {
 static void print_finding(part *part, const dt_finding *found) {
     dt_text *text = &part->text;
     const dtc_finding *finding = &part->finding;
-    dt_text_format(text, "step %s: %s: ", finding->step, part->replicas ? "3 replicas" : "gradients");
-    if (found->n == 0)
+    dt_text_format(text, "step %s: %s: ", finding->step, part->row->name);
+    if (found->is_left_out)
+        dt_text_append(text, "left out: the step is too large\n");
+    else if (found->n == 0)
         dt_text_append(text, "none\n");
     else if (finding->verdict == DTC_HOLDS)
-        dt_text_format(text, "%d %s, at worst %.1g apart\n", found->n, part->replicas ? "results and variables are those of one" : "are the slopes",
-                       found->worst);
-    if (found->n == 0 || finding->verdict == DTC_HOLDS) return;
+        dt_text_format(text, "%d %s, at worst %.1g apart\n", found->n, part->row->holds, found->worst);
+    if (found->is_left_out || found->n == 0 || finding->verdict == DTC_HOLDS) return;
     dt_text_format(text, "%s: %s", finding->verdict == DTC_WRONG ? "WRONG" : "not known", finding->where);
     if (finding->line > 0) dt_text_format(text, ", %s:%d", finding->file, finding->line);
     if (!found->wrong)
         dt_text_append(text, " or its slope is not finite with the data that was made up\n");
     else
         dt_text_format(text, " is %.2g apart%s\n", found->worst,
-                       found->is_stopped ? ": the step has a stop_gradient, which slopes know nothing of" : "");
+                       found->is_stopped ? ": the step has a stop_gradient in a scan, which slopes know nothing of" : "");
 }
 
 /* What was found, for the caller: nothing of it lies in the part's arena, which goes with it. */
 static dt_status *keep_finding(part *part, const dt_module *module, const dt_finding *found) {
-    bool is_unknown = found->wrong ? found->is_stopped : found->is_undefined, holds = !found->wrong && !is_unknown;
+    bool is_unknown = found->wrong ? found->is_stopped : found->is_undefined || found->is_left_out, holds = !found->wrong && !is_unknown;
     dtc_finding *finding = &part->finding;
     dt_location at = found->location;
-    *finding = (dtc_finding){.kind = part->replicas ? DTC_CHECK_REPLICAS : DTC_CHECK_GRADIENTS,
+    *finding = (dtc_finding){.kind = part->row->kind,
                              .verdict = holds        ? DTC_HOLDS
                                         : is_unknown ? DTC_UNKNOWN
                                                      : DTC_WRONG,
@@ -117,7 +135,7 @@ static dt_status *keep_finding(part *part, const dt_module *module, const dt_fin
                              .n_compared = found->n,
                              .difference = found->worst,
                              .file = ""};
-    if (!holds) {
+    if (!holds && found->where != NULL) {
         dt_text_append(&part->where, found->where);
         finding->where = part->where.data;
     }
@@ -147,7 +165,7 @@ static dt_status *run_part(dt_arena *arena, void *context) {
     check.progress = note_progress;
     check.context = part;
     dt_finding found = {0};
-    DT_TRY((part->replicas ? dt_check_replicas : dt_check_gradients)(arena, &check, part->step, part->rows, &found));
+    DT_TRY(part->row->run(arena, &check, part->step, part->rows, &found));
     return keep_finding(part, check.module, &found);
 }
 
@@ -204,15 +222,15 @@ static dt_status *list_parts(dt_arena *arena, job *job) {
     const dt_module *module = job->check.module;
     const dtc_check_program_options *options = &job->options;
     const double many = 5e7; /* scalar operations of a row, forwards: some hundredths of a second */
-    part *parts = DT_NEW_ARRAY(arena, part, 2 * module->steps.n);
+    part *parts = DT_NEW_ARRAY(arena, part, N_CHECKS * module->steps.n);
     int n = 0;
     for (size_t s = 0; s < module->steps.n; s++) {
         const dt_step *step = &module->steps.items[s];
         if (options->step != NULL && strcmp(options->step, step->name) != 0) continue;
         dt_flops flops = dt_flops_of_function(arena, step->function);
         int64_t rows = options->rows > 0 ? options->rows : flops.per_row + 2 * flops.per_pair > many ? 1 : 2;
-        for (int replicas = 0; replicas < 2; replicas++)
-            parts[n++] = (part){.job = job, .step = s, .replicas = replicas, .rows = rows, .work = 1 + flops.per_row * (double)rows + flops.fixed};
+        for (int c = 0; c < N_CHECKS; c++)
+            parts[n++] = (part){.job = job, .step = s, .row = &check_rows[c], .rows = rows, .work = 1 + flops.per_row * (double)rows + flops.fixed};
     }
     job->parts = parts;
     job->n_parts = n;

@@ -1,4 +1,4 @@
-/* dtc check: types and shapes, gradients against slopes, three replicas against one. */
+/* dtc check: types and shapes, gradients against slopes, three replicas against one, what passes made against what is written, rows. */
 #include "base/status.h"
 #include "compiler/commands/command.h"
 #include "compiler/commands/progress.h"
@@ -88,8 +88,11 @@ int dt_command_check(int argc, char **argv) {
         parse,
         "PROGRAM.dt",
         "Check a program: its types and shapes, by elaborating it; its gradients against slopes, and each step on three replicas against the step as "
-        "it is written, by running them in the interpreter with all floats in f64, whatever the precision.\v"
-        "Data is made up: fractions, 0 and 1 for whole numbers, bytes of any value for images. Weights are those of the program's initialisers. "
+        "it is written, by running them in the interpreter with all floats in f64, whatever the precision; each step after all passes, in its own "
+        "types, against the step as it is written; means over a batch of which each row is there twice, and results of one in another order.\v"
+        "Data is made up: fractions, and whole numbers that fit what the step does with them: labels, indices, masks, bytes. Weights are those of "
+        "the "
+        "program's initialisers. "
         "Differences are shares of what is compared. The batch is short: the second replica lacks a row, the third has none. A mistake in a gradient "
         "is "
         "found if it changes the gradient by a hundredth, but for one time in a hundred.",

@@ -123,7 +123,8 @@ class Finding(NamedTuple):
     """What a check of a program found. As a `str` it is a sentence."""
 
     kind: str
-    """`"program"`: types and shapes; `"gradients"`: against slopes; `"replicas"`: a step on three against the step as written."""
+    """`"program"`: types and shapes; `"gradients"`: against slopes; `"replicas"`: a step on three against the step as written;
+    `"passes"`: a step after all passes against the step as written; `"batch"`: means of twice the rows, results of rows in another order."""
     verdict: str
     """`"holds"`, `"wrong"`, or `"unknown"`, where the text says why."""
     step: str | None
@@ -299,7 +300,8 @@ class Program(_dt.Program):
         return Picture(self._source(), step, 0 if depth is None else depth + 1)
 
     def check(self, step: str | None = None, *, rows: int = 0) -> list[Finding]:
-        """Run the program's steps in an interpreter, on data that is made up: gradients against slopes, three replicas against one.
+        """Run the program's steps in an interpreter, on data that is made up: gradients against slopes, three replicas against one, the
+        compiled step against the step as written, twice the rows and rows in another order.
 
         What is wrong is a mistake of the compiler's, and is returned like what holds: `[finding for finding in program.check() if finding.verdict ==
         "wrong"]`.

@@ -48,7 +48,11 @@ static int on_diagnostic(void *context, const dtc_diagnostic *diagnostic) {
 
 /* (kind, verdict, step or None, compared, difference, where or None, file or None, line, text) */
 static PyObject *describe_finding(const dtc_finding *finding) {
-    static const char *const kinds[] = {[DTC_CHECK_PROGRAM] = "program", [DTC_CHECK_GRADIENTS] = "gradients", [DTC_CHECK_REPLICAS] = "replicas"};
+    static const char *const kinds[] = {[DTC_CHECK_PROGRAM] = "program",
+                                        [DTC_CHECK_GRADIENTS] = "gradients",
+                                        [DTC_CHECK_REPLICAS] = "replicas",
+                                        [DTC_CHECK_PASSES] = "passes",
+                                        [DTC_CHECK_BATCH] = "batch"};
     static const char *const verdicts[] = {[DTC_HOLDS] = "holds", [DTC_WRONG] = "wrong", [DTC_UNKNOWN] = "unknown"};
     return Py_BuildValue("(sszidzziN)", kinds[finding->kind], verdicts[finding->verdict], finding->step, finding->n_compared, finding->difference,
                          finding->where, finding->line > 0 ? finding->file : NULL, finding->line, dtpy_read_text(finding->text));

@@ -33,7 +33,7 @@ IMAGES = PROGRAM.replace("x = flatten(f32(image) / 255)", """
 found = run(IMAGES, "--step", "train", name="images.dt")
 check("gradients: 8 are the slopes" in found and "are those of one" in found, found)
 
-# What a stop_gradient hides from autodiff slopes see: said, and no error, for it may be wanted.
+# What a stop_gradient gives is held still where slopes are taken. In a loop it has no one value: said, and no error, for it may be wanted.
 STOPPED = """
 use nn, optimizers
 model M(x: f32[B, 4]) -> f32[B] {
@@ -47,7 +47,10 @@ step train(x: f32[B, 4], y: f32[B]) {
 }
 """
 found = run(STOPPED, name="stopped.dt")
-check("step train: gradients: not known: M/dense/" in found and "stop_gradient, which slopes know nothing of" in found, found)
+check("step train: gradients: 2 are the slopes" in found, found)
+LOOPED = STOPPED.replace("    e = bent(M(x)) - y", "    last, all = scan(fn(s, k) => [bent(s), none], M(x), length: 2)\n    e = last - y")
+found = run(LOOPED, name="looped.dt")
+check("step train: gradients: not known: M/dense/" in found and "a stop_gradient in a scan, which slopes know nothing of" in found, found)
 
 # How many replicas there are is a launch value like another: what depends on it is the same however the rows are cut.
 found = run(PROGRAM.replace("1e-3", "1e-3 * replicas"), "--step", "train", name="replicas.dt")
@@ -81,7 +84,7 @@ function s step (%0 x: f32[B] @0:1:1) {
 }
 """
 found = run(PLANTED, name="planted.ir", code=1)
-check("step s: 3 replicas: WRONG: y is" in found and "1 check failed" in found, found)
+check("step s: 3 replicas: WRONG: y is" in found and "2 checks failed" in found, found)
 
 # A result that is no number on replicas is wrong, though one that is right comes after it; where it is none in both there is nothing to say.
 NOT_A_NUMBER = PLANTED.replace("""  return y=%4
@@ -98,6 +101,49 @@ check("2 results and variables are those of one" in found, found)
 # Where the data that is made up has no logarithm, its gradient is nothing to judge.
 found = run("step s(x: f32[B]) { return g: grad(sum(log(x - 2.0)), x) }", name="nowhere.dt")
 check("step s: gradients: not known: x, " in found and "not finite with the data that was made up" in found, found)
+
+# A mean over pairs that divides by rows: of twice the rows it is twice as large, and so is its gradient. What a program divides itself is no mean.
+PAIRS = """module pairs capacity 4
+file 0 "pairs.dt"
+step s = s report s/report aggregates(sum, sum) @0:1:1
+function s step (%0 x: f32[B, 3] @0:1:1) {
+  %1: f32[B, B] = matmul(%0, %0, transpose_b=true) @0:2:1
+  %2: f32 = reduce_sum(%1, axes=[0, 1]) @0:3:1
+  %3: i64 = launch(name="valid") @0:3:1
+  %4: f32 = convert(%3, to=f32) @0:3:1
+  %5: f32 = divide(%2, %4) @0:3:1
+  %6: f64[B, B] = convert(%1, to=f64) @0:4:1
+  %7: f64 = reduce_sum(%6, axes=[0, 1]) @0:4:1
+  %8: i64 = launch(name="valid") @0:4:1
+  return sum=%7, rows=%8, mean=%5
+}
+function s/report report (%0 sum: f64 @0:4:1, %1 rows: f64 @0:4:1) {
+  %2: f64 = divide(%0, %1) @0:4:1
+  return mean=%2
+}
+"""
+found = run(PAIRS, name="pairs.ir", code=1)
+check("step s: batch: WRONG: a mean, pairs.dt:3 is 0.5 apart" in found, found)
+found = run(PAIRS.replace("divide(%2, %4) @0:3:1", "divide(%2, %4) @0:3:9").replace("convert(%3, to=f32) @0:3:1", "convert(%3, to=f32) @0:3:8")
+            .replace('launch(name="valid") @0:3:1', 'launch(name="valid") @0:3:9'), name="pairs.ir", code=1)
+check("step s: batch: WRONG: a mean of the report, pairs.dt:4 is 0.5 apart" in found, found)
+found = run("""step s(p: f32[B, 4], q: f32[B, 4], w: f32[B]) {
+    pairs = p @ q.T
+    slope = grad(objective(pairs, weight: w), p)
+    report mean: mean(pairs), weighted: mean(pairs, weight: w), rows: sum(pairs) / count(w)
+    return rows: mean(pairs, axis: 1), of_rows: sum(pairs) / f32(count(w)), slope: slope
+}""", name="means.dt")
+check("step s: batch: " in found and "WRONG" not in found and "none" not in found.split("batch: ")[1], found)
+
+# Of rows in another order results are in that order; positions, random numbers and the first of equals are not compared.
+found = run("step s(x: f32[B, 3]) { return first: argmax(x, axis: 0), noise: uniform([B]), place: iota([B]), greatest: max(x, axis: 0) }", name="places.dt")
+check("step s: batch: 1 means and results follow its rows" in found, found)
+
+# What passes make of a step in its own types; too large a step is left out, and that is said.
+found = run(PROGRAM, "--step", "train")
+check("step train: passes: " in found and "those of the step as written" in found, found)
+found = run(PROGRAM.replace("units: 32", "units: 40000"), "--step", "predict", name="large.dt")
+check("step predict: passes: left out: the step is too large" in found and "failed" not in found, found)
 
 # Progress is drawn on a terminal, and is gone in the end.
 terminal, end = pty.openpty()

@@ -106,10 +106,10 @@ def test_a_picture(program, tmp_path, monkeypatch):
 
 def test_a_check(program):
     findings = program.check()
-    assert [finding.kind for finding in findings] == ["program"] + ["gradients", "replicas"] * 3
+    assert [finding.kind for finding in findings] == ["program"] + ["gradients", "replicas", "passes", "batch"] * 3
     assert {finding.verdict for finding in findings} == {"holds"}
     assert str(findings[1]).startswith("step train: gradients: 4 are the slopes") and findings[1].n_compared == 4
-    assert [finding.step for finding in program.check("predict", rows=1)] == [None, "predict", "predict"]
+    assert [finding.step for finding in program.check("predict", rows=1)] == [None] + ["predict"] * 4
     with pytest.raises(dt.NotFound, match="has no step nosuch"):
         program.check("nosuch")
     unknown = dt.compile("step s(x: f32[B]) {\n    return g: grad(sum(log(x - 2.0)), x)\n}\n", batch=2).check()[1]

@@ -329,9 +329,14 @@ static void a_check_tells_what_holds(void **state) {
     dtc_check_program_options options = {.size = sizeof options, .finding = keep_finding, .progress = keep_progress, .context = &checks};
     dtc_check_result result = {.size = sizeof result};
     assert_ok(dtc_check_program(&program, &options, &result));
-    assert_int_equal(result.n_held, 3), assert_int_equal(result.n_wrong, 0), assert_int_equal(result.n_unknown, 0);
-    assert_int_equal(checks.n, 3), assert_true(checks.n_progress > 0);
-    assert_int_equal(checks.last.kind, DTC_CHECK_REPLICAS); /* the last in order */
+    assert_int_equal(result.n_held, 5), assert_int_equal(result.n_wrong, 0), assert_int_equal(result.n_unknown, 0);
+    assert_int_equal(checks.n, 5), assert_true(checks.n_progress > 0);
+    assert_int_equal(checks.last.kind, DTC_CHECK_BATCH); /* the last in order */
+    assert_non_null(strstr(checks.text, "means and results follow its rows, at worst "));
+    options.progress = NULL;
+    checks.n = 0, checks.stop_after = 3;
+    assert_fails(dtc_check_program(&program, &options, NULL), DT_ABORTED, "stopped by the caller");
+    assert_int_equal(checks.last.kind, DTC_CHECK_REPLICAS);
     assert_int_equal(checks.last.n_compared, 7);
     assert_non_null(strstr(checks.text, "step train: 3 replicas: 7 results and variables are those of one, at worst "));
 
@@ -360,7 +365,7 @@ static void what_a_check_cannot_tell_has_its_place(void **state) {
     assert_string_equal(checks.text, "step s: gradients: not known: x, net.dt:2 or its slope is not finite with the data that was made up\n");
     checks.n = 0, checks.stop_after = -1;
     assert_ok(dtc_check_program(&program, &options, &result));
-    assert_int_equal(result.n_held, 2), assert_int_equal(result.n_unknown, 1);
+    assert_int_equal(result.n_held, 4), assert_int_equal(result.n_unknown, 1);
 }
 
 /* ---- options ---- */
