@@ -142,19 +142,24 @@ static bool has_notes(dt_arena *arena, const dt_op *op) {
 
 const char *dt_api_conformance_of(dt_arena *arena, const dt_op *op) {
     dt_text text = {.arena = arena};
+    const dt_operand_row *operand = subject_of(op);
+    const char *word = operand != NULL ? operand->type : op->result_type;
     print_head(&text);
     print_cells(&text, arena, op);
+    bool takes_all = true;
+    for (int d = 0; d < DT_N_DTYPES; d++) takes_all = takes_all && takes(op, (dt_dtype)d);
+    if (why_empty(op) == NULL && !takes_all) dt_text_format(&text, "    %s %s, and no other type\n", operand != NULL ? "takes" : "gives", word);
     print_notes(&text, op);
     return text.data;
 }
 
 const char *dt_api_conformance(dt_arena *arena) {
     dt_text text = {.arena = arena};
-    dt_text_append(&text,
-                   "What tests show of each operation, in each element type, compiled and interpreted: V its values, G its gradient, H its second\n"
-                   "gradient, on random numbers and at edges: zeros of both signs, infinities, NaN, ties, ends of the type, overflow. v, g, h: on\n"
-                   "random numbers alone. A dot: the signature takes no operand of that type, or a sentence below says why. Values are NumPy's,\n"
-                   "gradients JAX's, but where a sentence below says another convention.\n\n");
+    dt_text_append(
+        &text, "What tests show of each operation, in each element type, compiled and interpreted: V its values, G its gradient, H its second\n"
+               "gradient, on random numbers and at edges: zeros of both signs, infinities, NaN, ties, ends of the type, overflow. v, g, h: on\n"
+               "random numbers alone. Values are NumPy's, gradients JAX's, but where a sentence below says another convention. Integers, bool and\n"
+               "what results in them have no gradients. A dot: the signature takes no operand of that type, or a sentence below says why.\n\n");
     print_head(&text);
     for (size_t i = 0; i < dt_n_ops; i++) print_cells(&text, arena, dt_op_at(i));
     for (size_t i = 0; i < dt_n_ops; i++) {

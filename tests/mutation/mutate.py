@@ -5,7 +5,8 @@
     mutate.py --show SEED                                prints a seed's change, and makes none
 
 Run by hand: a mistake takes minutes. F gets two work trees of HEAD, `clean` and `mutant`, and `mutants.tsv`: the seed or name, file:line, what was done,
-the line before and after, how it ended, and after how many seconds. Seeds that stand there are left out, so the command goes on where it was stopped.
+the line before and after, how it ended, after how many seconds, and the commit, for a seed means another change of other sources. Seeds that stand there
+are left out, so the command goes on where it was stopped.
 It ended "killed" by the test that is named, "survived" where all tests passed, or "out of time" where they did in the time that a mistake has. A test
 that fails without the mistake kills nothing. The tests nearest to the changed file go first, then those that are fast.
 """
@@ -57,6 +58,7 @@ class Tree:
         commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
         if not folder.exists():
             subprocess.run(["git", "worktree", "add", "--detach", folder, commit], cwd=ROOT, check=True, capture_output=True)
+        self.commit = commit[:9]
         subprocess.run(["git", "checkout", "--quiet", "--force", "--detach", commit], cwd=folder, check=True)
         if run(["cmake", "--preset", "release", f"-DDT_PYTHON={python}"], folder, log=self.log) != 0:
             sys.exit(f"{folder} cannot be configured: {self.log}")
@@ -156,7 +158,7 @@ class Hunt:
         subprocess.run(["git", "checkout", "--quiet", "--", path], cwd=self.mutant.folder, check=True)
 
     def write(self, name, place, kind, before, after, outcome, test, seconds):
-        cells = [str(name), place, kind, before.strip(), after.strip(), outcome, test, f"{seconds:.0f}"]
+        cells = [str(name), place, kind, before.strip(), after.strip(), outcome, test, f"{seconds:.0f}", self.mutant.commit]
         with open(self.table, "a") as out:
             out.write("\t".join(re.sub(r"\s+", " ", cell) for cell in cells) + "\n")
         print(f"{name}: {place}: {kind}: {outcome} {test} after {seconds:.0f} s\n  - {before.strip()}\n  + {after.strip()}", flush=True)
