@@ -57,6 +57,7 @@ class Number:
     def __init__(self, dtype, value, radius=0.0, parents=(), pull=None, backward=False):
         Number.n_made += 1
         self.order, self.dtype, self.parents, self.pull = Number.n_made, dtype, parents, pull
+        self.overflows = False  # where an infinity is a product of numbers, which within a sum need not be rounded
         value = np.asarray(value, TYPES[dtype])
         radius = np.broadcast_to(np.asarray(radius, np.float64), value.shape)
         self.given = (value, radius)
@@ -160,7 +161,7 @@ class Words:
             before = np.broadcast_to(x.given[0], terms.shape)
             with np.errstate(all="ignore"):
                 extra = np.abs(before - terms) if x.dtype == "f32" else np.zeros(terms.shape)
-            radii = radii + np.where(np.isfinite(extra), extra, 0)
+            radii = np.where(x.overflows, np.inf, radii + np.where(np.isfinite(extra), extra, 0))
         total, radius = self.sums(terms, radii, at, n, SUM_PRECISION[x.dtype], x.dtype if self.rounds_parts(x.dtype, at.shape, shape) else None)
         return self.number(dtype, total.reshape(shape), radius.reshape(shape), (x,), lambda g: [self.take([g], at)])
 
@@ -216,8 +217,11 @@ class Words:
         return self.pair(np.subtract, lambda u, v, p, q: p + q, x, y, lambda g: (g, self.negative(g)))
 
     def multiply(self, x, y):
-        return self.pair(np.multiply, lambda u, v, p, q: np.where(q == 0, 0, np.abs(u) * q) + np.where(p == 0, 0, np.abs(v) * p) + p * q, x, y,
-                         lambda g: (self.multiply(g, y), self.multiply(g, x)))  # fmt: skip
+        z = self.pair(np.multiply, lambda u, v, p, q: np.where(q == 0, 0, np.abs(u) * q) + np.where(p == 0, 0, np.abs(v) * p) + p * q, x, y,
+                      lambda g: (self.multiply(g, y), self.multiply(g, x)))  # fmt: skip
+        if z.is_float:
+            z.overflows = np.isinf(z.value) & np.isfinite(x.value) & np.isfinite(y.value)
+        return z
 
     def divide(self, x, y):
         def radius(u, v, p, q):

@@ -222,6 +222,7 @@ class NumberGraph:
             self.reports[name] = (f"count({{{value.name}}})", [value], w.constant("f64", float(n)), False, True)
             return
         wide = Number("f64", x.value.astype(np.float64), np.where(x.radius == 0, 0, x.radius))
+        wide.overflows = x.overflows
         if which == "weighted":
             weight = self.pick(lambda v: v.dtype == "f32" and v.shape == value.shape and v.is_exact and np.isfinite(v.number.value).all())
             if weight is None or not np.sum(weight.number.value):
