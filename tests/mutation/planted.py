@@ -131,8 +131,8 @@ ROWS = [
         "a step that calls a module's function that trains does not count as one that trains",
         "unit.diagnostics",
         "frontends/dsl/elaborate_train.c",
-        "if ((d = declared(s->file->uses.items[i], name)) != NULL) return declaration_trains(s, s->file->uses.items[i], d);",
-        "if ((d = declared(s->file->uses.items[i], name)) != NULL) break;",
+        "name)) != NULL && !d->is_private) return declaration_trains(s, s->file->uses.items[i], d);",
+        "name)) != NULL && !d->is_private) break;",
     ),
     Row(
         "scatter_add into bf16",
