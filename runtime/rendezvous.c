@@ -104,13 +104,14 @@ static record record_of(const dt_artifact *artifact, const char *command, const 
 }
 
 /* The first thing in which process p is not as process 0, in words that all processes find alike. */
-static dt_status *compare(const record *all, int p) {
-    char here[64], there[64];
+static dt_status *compare(const dt_processes *processes, const record *all, int p) {
+    char here[64], there[64], name[160];
+    dt_processes_print_name(processes, p, name, sizeof name);
 #define X(declaration, meaning, format, value)                                                                                                       \
     for (const record *record = &all[0]; record != NULL; record = NULL) snprintf(there, sizeof there, format, value);                                \
     for (const record *record = &all[p]; record != NULL; record = NULL) snprintf(here, sizeof here, format, value);                                  \
     if (strcmp(here, there) != 0)                                                                                                                    \
-        return dt_error(DT_FAILED_PRECONDITION, "process %d %s %s, process 0 %s: all processes of a run are started alike", p, meaning, here, there);
+        return dt_error(DT_FAILED_PRECONDITION, "%s %s %s, process 0 %s: all processes of a run are started alike", name, meaning, here, there);
     COMPARED(X)
 #undef X
     return NULL;
@@ -118,9 +119,11 @@ static dt_status *compare(const record *all, int p) {
 
 /* What the first process that differs from process 0 makes of this one. A worker of parameter servers is no reason for the others to end: it leaves,
  * and to them the run was interrupted. */
-static dt_status *compare_all(const record *all, int n, dt_process_roles roles, int process) {
+static dt_status *compare_all(const dt_processes *processes, const record *all, int n) {
+    dt_process_roles roles = dt_processes_roles(processes);
+    int process = dt_processes_number(processes);
     for (int p = 1; p < n; p++) {
-        dt_status *status = compare(all, p);
+        dt_status *status = compare(processes, all, p);
         if (status == NULL) continue;
         if (roles.n_servers == 0 || p < roles.n_servers || p == process) return status;
         dt_status *interrupted = dt_error(DT_ABORTED, "%s", dt_status_message(status));
@@ -168,7 +171,7 @@ dt_status *dt_rendezvous(const dt_artifact *artifact, const void *bytes, size_t 
     all[process] = record_of(artifact, command, kernels, run);
     all[process].artifact = hash;
     dt_status *status = dt_processes_gather(run->processes, all, sizeof *all, &(dt_step_context){.step = "rendezvous"});
-    if (status == NULL) status = compare_all(all, n, dt_processes_roles(run->processes), process);
+    if (status == NULL) status = compare_all(run->processes, all, n);
     if (status == NULL) agree_on_level(all, n, process, agreed, note);
     if (status == NULL) share_cores(all, n, process, run->processes, agreed);
     dt_release(all);

@@ -105,6 +105,12 @@ static dt_status *find(dt_launcher *launcher, bool without_mpi) {
 dt_status *dt_launcher_find(dt_launcher *launcher) { return find(launcher, false); }
 dt_status *dt_launcher_find_numbered(dt_launcher *launcher) { return find(launcher, true); }
 
+const char *dt_launcher_process_variable(const dt_launcher *launcher) {
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+        if (launchers[i].kind == launcher->kind) return launchers[i].process;
+    return NULL;
+}
+
 const char *dt_launcher_name(const dt_launcher *launcher) {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
         if (launchers[i].kind == launcher->kind) return launchers[i].name;

@@ -29,7 +29,8 @@ dt_status *dt_launcher_find(dt_launcher *launcher);
 /* The same of processes that need no MPI, but a number. */
 dt_status *dt_launcher_find_numbered(dt_launcher *launcher);
 
-const char *dt_launcher_name(const dt_launcher *launcher); /* "mpirun of Open MPI" */
+const char *dt_launcher_process_variable(const dt_launcher *launcher); /* of the environment: the process's number; NULL without a launcher */
+const char *dt_launcher_name(const dt_launcher *launcher);             /* "mpirun of Open MPI" */
 
 /* A sentence for somebody whose processes are each alone: TF_CONFIG is set, as TensorFlow has it, or srun was not told of MPI. NULL where there is
  * nothing to say. */

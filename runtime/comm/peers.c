@@ -4,12 +4,14 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/comm/process_state.h"
+#include "runtime/comm/roll_call.h"
 #include "runtime/threads/clock.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const double ASKING_SECONDS = 0.5; /* how long to wait before asking, and between two questions */
 static const double AWAY_SECONDS = 1;     /* between two times that this process listens, after which it was away */
@@ -223,10 +225,22 @@ static const char *last_seen(const dt_peers *self, int p, dt_process_state *stat
     return self->all[p].answered > 0 ? self->all[p].doing : "nothing was heard from it";
 }
 
+/* Of one that has not said who it is, what the system knows, where it is on this machine. */
+static void print_name_of_unknown(const dt_peers *self, int p, char *name, size_t bytes) {
+    char host[64] = "?";
+    int64_t pid;
+    bool is_stopped;
+    dt_roll_call *call = self->names == NULL ? dt_roll_call_take() : NULL;
+    dt_peers_print_name(self, p, name, bytes);
+    if (dt_roll_call_has(call, p, &pid, &is_stopped) && gethostname(host, sizeof host - 1) == 0)
+        snprintf(name, bytes, "process %d (%s, pid %" PRId64 ")", p, host, pid);
+    dt_roll_call_free(call);
+}
+
 static void blame(const dt_peers *self, int p, const dt_exchange *exchange, double silent, char *reason, size_t bytes) {
     const peer *one = &self->all[p];
     char name[160];
-    dt_peers_print_name(self, p, name, sizeof name);
+    print_name_of_unknown(self, p, name, sizeof name);
     const dt_step_context *at = &exchange->context;
     dt_process_state state;
     if (silent >= self->deadline_seconds)

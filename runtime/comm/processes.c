@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "runtime/comm/peers.h"
+#include "runtime/comm/roll_call.h"
 #include "runtime/threads/clock.h"
 #include "runtime/threads/event.h"
 
@@ -453,6 +454,17 @@ static dt_status *introduce(dt_processes *self) {
     return NULL;
 }
 
+static dt_status *say_who_is_missing(double seconds) {
+    dt_roll_call *call = dt_roll_call_take();
+    dt_text who = {0};
+    if (call != NULL) dt_roll_call_print_missing(call, &who);
+    dt_status *status =
+        dt_error(DT_ABORTED, "not all processes have come within %.3g s%s%s", seconds, who.n > 0 ? ": " : "", who.n > 0 ? who.data : "");
+    dt_roll_call_free(call);
+    dt_text_free(&who);
+    return status;
+}
+
 static dt_status *open_guarded(dt_processes *self) {
     jmp_buf guard;
     if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to connect processes");
@@ -463,7 +475,7 @@ static dt_status *open_guarded(dt_processes *self) {
     if (reason != 0) return dt_status_annotate(dt_thread_error(reason), "exchanging with other processes");
     double seconds = dt_processes_start_seconds(self->options.deadline_seconds), end = dt_seconds_now() + seconds;
     while (dt_event_value(&self->opened) == 0 && dt_seconds_now() < end) dt_event_wait(&self->opened, 0, false, end);
-    if (dt_event_value(&self->opened) == 0) return dt_error(DT_ABORTED, "not all processes have come within %.3g s", seconds);
+    if (dt_event_value(&self->opened) == 0) return say_who_is_missing(seconds);
     DT_TRY(self->open_status);
     if (self->transport == NULL) return NULL;
     self->number = dt_transport_member(self->transport);

@@ -7,6 +7,7 @@
 #include "runtime/comm/buckets.h"
 #include "runtime/comm/launcher.h"
 #include "runtime/comm/mpi/mpi.h"
+#include "runtime/comm/roll_call.h"
 #include "runtime/commands/keeper.h"
 #include "runtime/ps/team.h"
 #include "runtime/rendezvous.h"
@@ -205,6 +206,39 @@ static dt_status *refuse_processes(const dtrun_call *call) {
                     dt_launcher_name(&launcher), launcher.n_processes);
 }
 
+static void print_error(const char *reason) { fprintf(stderr, "dtrun: error: %s\n", reason); }
+
+/* What those that have come have to say where others have not: all of a machine the same, which one of them says; then there is time for other
+ * machines to say theirs, before a launcher ends all. */
+static void say_for_machine(dtrun_call *call, const dt_status *status) {
+    dt_roll_call *here = dt_roll_call_take();
+    bool leads = here != NULL && dt_roll_call_leads(here);
+    if (leads) print_error(dt_status_message(status));
+    call->was_said = leads;
+    sleep(leads ? 1 : 3);
+    dt_roll_call_free(here);
+}
+
+/* For `dtrun launch`, which watches: of one process too. */
+static dt_status *keep_state(const dt_launcher *launcher, dt_processes_options *options) {
+    const char *folder = getenv(DT_STATE_FOLDER_VARIABLE);
+    if (folder == NULL) return NULL;
+    DT_TRY(dt_keeper_start(folder, launcher->process, launcher->n_processes));
+    dt_status *kept = dt_state_file_create(folder, launcher->process, launcher->n_processes, &state_file);
+    if (kept == NULL) options->state = &state_file;
+    if (kept != NULL) fprintf(stderr, "dtrun: note: %s: nobody can look at the state of process %d\n", dt_status_message(kept), launcher->process);
+    dt_status_free(kept);
+    return NULL;
+}
+
+/* One that has no thread for it. */
+static void keep_last_state(const dtrun_call *call, int code) {
+    if (call->run.processes != NULL || state_file.file < 0 || state_file.state.phase != DT_PROCESS_RUNS) return;
+    state_file.state.phase = code == 0 ? DT_PROCESS_ENDED : DT_PROCESS_FAILED;
+    state_file.state.person_knows = true;
+    dt_state_file_write(&state_file);
+}
+
 /* Those that a launcher started together with this one. Only commands that run a program are for several. */
 static dt_status *open_processes(dtrun_call *call) {
     dt_launcher launcher;
@@ -212,28 +246,20 @@ static dt_status *open_processes(dtrun_call *call) {
     if (!dtrun_runs(call) || is_served(call) || call->local_servers > 0) return NULL;
     DT_TRY(dt_launcher_find(&launcher));
     if (dt_launcher_note(&launcher) != NULL) fprintf(stderr, "dtrun: note: %s\n", dt_launcher_note(&launcher));
-    if (launcher.kind == DT_LAUNCHER_NONE) return NULL;
-    let_messages_come_unasked();
+    if (launcher.kind == DT_LAUNCHER_NONE && getenv(DT_STATE_FOLDER_VARIABLE) == NULL) return NULL;
+    if (launcher.kind != DT_LAUNCHER_NONE) let_messages_come_unasked();
     dt_processes_options options = {.open = open_mpi, .deadline_seconds = dtrun_deadline(call), .stop = &stop};
-    const char *folder = getenv(DT_STATE_FOLDER_VARIABLE);
-    if (folder != NULL) {
-        DT_TRY(dt_keeper_start(folder, launcher.process, launcher.n_processes));
-        dt_status *kept = dt_state_file_create(folder, launcher.process, launcher.n_processes, &state_file);
-        if (kept == NULL) options.state = &state_file;
-        if (kept != NULL) fprintf(stderr, "dtrun: note: %s: nobody can look at the state of process %d\n", dt_status_message(kept), launcher.process);
-        dt_status_free(kept);
-    }
+    DT_TRY(keep_state(&launcher, &options));
+    if (launcher.kind == DT_LAUNCHER_NONE) return NULL;
     dt_status *status = dt_processes_open(&options, &call->run.processes);
     if (status != NULL) {
-        if (launcher.process > 0) sleep(1); /* all have the same to say, and process 0 says it, where it is there */
+        say_for_machine(call, status);
         state_file.state.phase = DT_PROCESS_FAILED;
         state_file.state.person_knows = true; /* each says it */
         dt_state_file_write(&state_file);
     }
     return status;
 }
-
-static void print_error(const char *reason) { fprintf(stderr, "dtrun: error: %s\n", reason); }
 
 /* Where there are several processes one of them prints, and all end together. */
 static void say(const dtrun_call *call, const dt_status *status) {
@@ -310,6 +336,7 @@ int main(int argc, char **argv) {
         code = launched != 0 ? launched : exit_status(&call, status);
         dt_status_free(status);
         fflush(stdout);
+        keep_last_state(&call, code);
         dt_processes_close(call.run.processes, code);
         dtrun_close_program(&program);
         dt_state_file_close(&state_file);

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 static const double FINDING_SECONDS = 2.5; /* beyond the deadline, for the processes to find out themselves who is to blame */
+static const double AWAY_SECONDS = 1;      /* between two looks, after which this process was stopped itself */
 static const double ENDING_SECONDS = 6.0;  /* for mpirun to end, after its processes have ended, or the run has failed */
 static const double TERM_SECONDS = 0.5;    /* from SIGTERM to SIGKILL */
 static const double ASKING_SECONDS = 10;   /* for a machine to say that it is there */
@@ -50,12 +51,15 @@ typedef struct launch {
 /* One time that mpirun was started. */
 typedef struct attempt {
     dt_child mpirun;
+    pid_t was; /* its process, also when it has ended */
     dt_watch *watch;
     int errors;               /* where mpirun writes its standard error, and that of all processes */
     char line[MESSAGE_BYTES]; /* of it, as far as it has come */
     size_t n_line;
-    char reason[MESSAGE_BYTES]; /* the first that a process has said why the run failed; "": none has */
-    double ending;              /* since when it should end; 0: it should not */
+    char reason[MESSAGE_BYTES];   /* the first that a process has said why the run failed; "": none has */
+    double ending;                /* since when it should end; 0: it should not */
+    double looked;                /* at whether mpirun is stopped */
+    double stopped, most_stopped; /* since when mpirun is stopped by a signal, 0: it is not; for how long it may be */
     bool is_killed;
     int n_heard; /* of dt_supervisor_n_asked */
 } attempt;
@@ -97,6 +101,7 @@ static dt_status *start(attempt *self, char **command, const char *folder) {
     dt_child_options options = {.dies_by = SIGTERM, .errors = errors[1], .variable = DT_STATE_FOLDER_VARIABLE, .set = folder};
     dt_status *status = dt_child_start(command, &options, &self->mpirun);
     close(errors[1]);
+    self->was = self->mpirun.pid;
     if (dt_status_code(status) != DT_NOT_FOUND) return status;
     dt_status *helpful = dt_error(DT_NOT_FOUND, "%s; install openmpi-bin or mpich, or name the program with --mpirun", dt_status_message(status));
     dt_status_free(status);
@@ -146,6 +151,16 @@ static void pass_on(attempt *self) {
         kill(self->mpirun.pid, SIGUSR1);
 }
 
+/* What mpirun passes on nobody hears while it is stopped itself, and who it has not started yet does not come. */
+static bool is_stopped_for_long(attempt *self) {
+    bool is_stopped = self->mpirun.pid > 0 && dt_process_is_stopped(self->mpirun.pid);
+    double now = dt_seconds_now();
+    bool was_away = now - self->looked > AWAY_SECONDS; /* stopped itself */
+    self->looked = now;
+    if (!is_stopped || self->stopped == 0 || was_away) self->stopped = is_stopped ? now : 0;
+    return is_stopped && now - self->stopped > self->most_stopped;
+}
+
 /* Until mpirun has ended, or has to be. Returns what was to be thought of the run then. */
 static dt_watch_outlook watch(attempt *self) {
     dt_watch_outlook outlook = DT_WATCH_RUNS;
@@ -159,7 +174,8 @@ static dt_watch_outlook watch(attempt *self) {
         if (outlook == DT_WATCH_RUNS && self->reason[0] != 0) outlook = DT_WATCH_FAILS;
         double now = dt_seconds_now();
         if (outlook != DT_WATCH_RUNS && self->ending == 0) self->ending = now;
-        if (outlook == DT_WATCH_STALLS || (self->ending > 0 && now - self->ending > ENDING_SECONDS)) self->is_killed = true;
+        if (is_stopped_for_long(self) || outlook == DT_WATCH_STALLS || (self->ending > 0 && now - self->ending > ENDING_SECONDS))
+            self->is_killed = true;
     }
     return outlook;
 }
@@ -178,7 +194,11 @@ static int judge(attempt *self, dt_watch_outlook outlook) {
         return 0;
     }
     if (code == 0 || self->reason[0] != 0) return code;
-    dt_watch_explain(self->watch, outlook, &why);
+    if (self->stopped > 0)
+        dt_text_format(&why, "mpirun (pid %d) was stopped by a signal and has not gone on for %.3g s", (int)self->was,
+                       dt_seconds_now() - self->stopped);
+    else
+        dt_watch_explain(self->watch, outlook, &why);
     if (why.n == 0 && !self->is_killed && WIFSIGNALED(self->mpirun.status))
         dt_text_format(&why, "mpirun has disappeared: signal %d ended it", WTERMSIG(self->mpirun.status));
     if (why.n > 0) {
@@ -190,9 +210,9 @@ static int judge(attempt *self, dt_watch_outlook outlook) {
 }
 
 static dt_status *try(launch *self, bool resume, int *code, char blamed[64]) {
-    attempt made = {.errors = -1};
-    dt_child *mpirun = &made.mpirun;
     double deadline = dtrun_deadline(self->call);
+    attempt made = {.errors = -1, .most_stopped = deadline + FINDING_SECONDS};
+    dt_child *mpirun = &made.mpirun;
     char **command;
     DT_TRY(dt_file_remove_tree(self->folder));
     DT_TRY(dt_file_make_folders(self->folder));

@@ -32,6 +32,7 @@ struct dt_watch {
     int disappeared;        /* the first of those that went without having ended or failed, before anybody said that the run has failed; -1: none */
     double disappeared_ago; /* seconds from its last progress until then */
     int stopped;            /* by a signal, when last looked at before anybody knew of a failure; -1: none */
+    double stopped_since;
 };
 
 dt_status *dt_watch_create(const char *folder, int n, bool elsewhere, double start_seconds, double deadline_seconds, dt_watch **watch) {
@@ -109,9 +110,11 @@ static void note_gone(dt_watch *watch, int p) {
 }
 
 static void find_stopped(dt_watch *watch) {
+    int before = watch->stopped;
     watch->stopped = -1;
     for (int p = 0; p < watch->n && watch->stopped < 0; p++)
         if (watch->members[p].descriptor >= 0 && dt_process_is_stopped(watch->members[p].state.pid)) watch->stopped = p;
+    if (watch->stopped != before) watch->stopped_since = dt_seconds_now();
 }
 
 void dt_watch_look(dt_watch *watch, int milliseconds) {
@@ -145,6 +148,8 @@ dt_watch_outlook dt_watch_find_outlook(const dt_watch *watch) {
     }
     if (watch->disappeared >= 0 || anybody_knows_of_failure(watch)) return DT_WATCH_FAILS;
     if (n_known > 0 && n_ended == n_known) return DT_WATCH_ENDS;
+    if (watch->n == 1) /* nobody waits for it, and it says nothing of how it gets on */
+        return watch->stopped >= 0 && dt_seconds_now() - watch->stopped_since > watch->deadline_seconds ? DT_WATCH_STALLS : DT_WATCH_RUNS;
     if (n_here == 0 && watch->elsewhere) return DT_WATCH_RUNS; /* what other machines' clocks say is not comparable */
     return dt_seconds_now() - last_progress(watch) > (have_come ? watch->deadline_seconds : watch->start_seconds) ? DT_WATCH_STALLS : DT_WATCH_RUNS;
 }
@@ -161,8 +166,9 @@ static void explain_disappearance(const dt_watch *watch, dt_text *text) {
 
 static void explain_stop(const dt_watch *watch, dt_text *text) {
     const dt_process_state *state = &watch->members[watch->stopped].state;
+    double since = watch->n > 1 ? state->progressed : watch->stopped_since;
     print_name(state, text);
-    dt_text_format(text, " was stopped by a signal and has not got on for %.3g s: %s", dt_seconds_now() - state->progressed, state->doing);
+    dt_text_format(text, " was stopped by a signal and has not got on for %.3g s: %s", dt_seconds_now() - since, state->doing);
 }
 
 /* Those that have not come, are at work, or else all. */

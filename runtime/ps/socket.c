@@ -424,6 +424,8 @@ static dt_status *wait_for_input(dt_ps_socket *socket, double seconds, bool *int
     return ready < 0 && !*interrupted ? zeromq_error(socket, "wait for messages") : NULL;
 }
 
+void dt_ps_socket_outlast(dt_ps_socket *socket) { socket->outlasts = true; }
+
 void dt_ps_socket_wake(dt_ps_socket *socket) {
     const uint64_t one = 1;
     (void)!write(socket->wake, &one, sizeof one);

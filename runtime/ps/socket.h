@@ -32,8 +32,8 @@ typedef struct dt_ps_socket_options {
 } dt_ps_socket_options;
 
 /* Returns at once: connections are made while the caller receives. Without keys only addresses of loopback are taken, unless `insecure`.
- * Errors: DT_NOT_FOUND: ZeroMQ is not installed; DT_INVALID_ARGUMENT: no address; DT_IO: the system does not give it; DT_RESOURCE_EXHAUSTED: memory, or
- * descriptors. */
+ * Errors: DT_NOT_FOUND: ZeroMQ is not installed; DT_INVALID_ARGUMENT: no address; DT_IO: the system does not give it; DT_RESOURCE_EXHAUSTED: memory,
+ * or descriptors. */
 dt_status *dt_ps_socket_open(const dt_ps_socket_options *options, dt_ps_socket **socket);
 /* What is queued is sent, for at most that long; payloads that were given away are released. NULL is allowed. */
 void dt_ps_socket_close(dt_ps_socket *socket, double seconds);
@@ -58,6 +58,10 @@ typedef struct dt_ps_event {
 
 /* The next thing that happens, within that time. */
 dt_status *dt_ps_receive(dt_ps_socket *socket, double seconds, dt_ps_event *event);
+
+/* This process has taken part in a run: a server that is of another run, by its version, artifact or settings, was started again wrongly, and may be
+ * started once more. It is connected to again. */
+void dt_ps_socket_outlast(dt_ps_socket *socket);
 
 /* Ends the wait of whoever receives, or of the next who does. By any thread. */
 void dt_ps_socket_wake(dt_ps_socket *socket);

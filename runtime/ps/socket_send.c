@@ -67,7 +67,10 @@ void dt_ps_close_monitored(dt_ps_socket *socket, void **of, void **monitor, doub
 }
 
 /* Whether there is no use in trying again. */
-bool dt_ps_is_final(dt_ps_refused why) { return why != DT_PS_REFUSED_FULL && why != DT_PS_REFUSED_MESSAGE; }
+bool dt_ps_is_final(const dt_ps_socket *socket, dt_ps_refused why) {
+    bool is_another_run = why == DT_PS_REFUSED_VERSION || why == DT_PS_REFUSED_ARTIFACT || why == DT_PS_REFUSED_SETTINGS;
+    return why != DT_PS_REFUSED_FULL && why != DT_PS_REFUSED_MESSAGE && !(is_another_run && socket->outlasts);
+}
 
 /* The next attempt is after a pause, or never. */
 void dt_ps_close_link(dt_ps_socket *socket, dt_ps_link *link, bool for_good) {
@@ -146,7 +149,7 @@ dt_status *dt_ps_refuse_server(dt_ps_socket *socket, dt_ps_link *link, dt_ps_ref
     link->connection.state = DT_PS_LOST;
     dt_status *status = dt_ps_send_to_server(socket, link, &dt_ps_no_head, &message);
     dt_ps_close_monitored(socket, &link->dealer, &link->monitor, REFUSAL_SECONDS);
-    dt_ps_close_link(socket, link, dt_ps_is_final(why));
+    dt_ps_close_link(socket, link, dt_ps_is_final(socket, why));
     return status;
 }
 

@@ -50,6 +50,7 @@ struct dt_ps_socket {
     uint32_t next_peer;
     uint32_t n_monitors; /* so far: each has a name */
     int turn;            /* who is read from first */
+    bool outlasts;       /* dt_ps_socket_outlast */
     int n_lost;          /* connections whose end has not been told */
     double next_probe, probe_eagerly_until;
     double strangers, strangers_at; /* how many may be told of, and when that was so */
@@ -61,7 +62,7 @@ struct dt_ps_socket {
 /* ---- how connections end ---- */
 
 /* Whether there is no use in trying again. */
-bool dt_ps_is_final(dt_ps_refused why);
+bool dt_ps_is_final(const dt_ps_socket *socket, dt_ps_refused why);
 
 /* The connection is over, which is told when somebody receives. `why` is a constant. */
 void dt_ps_lose(dt_ps_socket *socket, dt_ps_connection *connection, const char *why);

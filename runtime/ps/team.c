@@ -285,6 +285,7 @@ static dt_status *keep_notice(dt_ps_team *team, int from, const dt_ps_payload *p
 static void begin_plan(dt_ps_team *team) {
     team->is_started = true;
     team->left = team->plan.number;
+    dt_ps_socket_outlast(team->socket);
     for (int i = 0; i < team->n_members; i++)
         if (team->members[i].process != DT_PS_NOBODY && team->members[i].left != team->plan.number) team->members[i].offers = false;
 }
@@ -420,7 +421,9 @@ static dt_status *take_event(dt_ps_team *team, double seconds, bool *any) {
         break;
     case DT_PS_GONE: status = gone(team, event.peer, event.text); break;
     case DT_PS_REFUSED:
-        if (!event.is_final && team->options.note != NULL) team->options.note(event.text);
+        if (!event.is_final && team->options.note != NULL && strncmp(event.text, team->refused, sizeof team->refused - 1) != 0)
+            team->options.note(event.text);
+        snprintf(team->refused, sizeof team->refused, "%.600s", event.text);
         break;
     }
     if (event.is_final) {
@@ -562,20 +565,46 @@ static dt_status *follow(dt_ps_team *team) {
     return dt_ps_team_send(team, 0, &(dt_ps_message){.kind = DT_PS_READY, .ready = {.plan = team->plan.number}});
 }
 
+/* A server that server 0 misses, as it is called where it can be named. */
+static void print_missing_server(dt_ps_team *team, int part, dt_text *text) {
+    const dt_ps_member *it = server(team, part);
+    dt_text_append(text, text->n > 0 ? "; " : "");
+    if (it != NULL)
+        dt_text_format(text, "%s is there, and has not been ready to go on", dt_ps_peer_name(team->socket, it->peer));
+    else if (team->options.servers != NULL && team->options.servers[part] != NULL)
+        dt_text_format(text, "parameter server %d of %d (%s) has not come", part, team->options.n_servers, team->options.servers[part]);
+    else
+        dt_text_format(text, "parameter server %d of %d has not come", part, team->options.n_servers);
+}
+
+/* Workers have no numbers: who has come is known. */
+static void print_workers(const dt_ps_team *team, dt_text *text) {
+    int n = 0;
+    dt_text names = {0};
+    for (int i = 0; i < team->n_members; i++) {
+        const dt_ps_member *it = &team->members[i];
+        if (it->part != DT_PS_NOBODY || !it->offers) continue;
+        dt_text_format(&names, "%s%s", n++ == 0 ? ": " : ", ", dt_ps_peer_name(team->socket, it->peer));
+    }
+    dt_text_format(text, "%d of %d workers have come to the parameter servers%s", n, team->has_met ? 1 : team->options.n_workers,
+                   names.n > 0 ? names.data : "");
+    dt_text_free(&names);
+}
+
 /* Who is missing, without whom nothing goes on. */
 static dt_status *miss(dt_ps_team *team, double seconds) {
+    dt_text who = {0};
     if (!dt_ps_team_leads(team))
         return dt_error(DT_ABORTED, "parameter server 0 (%s) has not been there for %.3g s", team->options.servers[0], seconds);
     for (int part = 1; part < team->options.n_servers; part++) {
         const dt_ps_member *it = server(team, part);
-        if (it == NULL) return dt_error(DT_ABORTED, "parameter server %d of %d has not come within %.3g s", part, team->options.n_servers, seconds);
-        if (!it->offers || (team->has_plan && !it->is_ready))
-            return dt_error(DT_ABORTED, "%s is there, and has not been ready to go on for %.3g s", dt_ps_peer_name(team->socket, it->peer), seconds);
+        if (it == NULL || !it->offers || (team->has_plan && !it->is_ready)) print_missing_server(team, part, &who);
     }
-    int n = 0;
-    for (int i = 0; i < team->n_members; i++) n += team->members[i].part == DT_PS_NOBODY && team->members[i].offers;
-    return dt_error(DT_ABORTED, "%d of %d workers have come to the parameter servers within %.3g s", n, team->has_met ? 1 : team->options.n_workers,
-                    seconds);
+    if (who.n == 0) print_workers(team, &who);
+    dt_status *status = dt_error(DT_ABORTED, "%s within %.3g s%s%s", who.data != NULL ? who.data : "not all have come", seconds,
+                                 team->refused[0] != 0 ? "; refused was " : "", team->refused);
+    dt_text_free(&who);
+    return status;
 }
 
 /* To all servers that are there. */

@@ -73,6 +73,7 @@ struct dt_ps_team {
     bool has_met;                     /* of server 0: as many have come as it was to wait for */
     bool resumes;                     /* of server 0: the next plan */
     int64_t ways[DT_PS_MOST_MEMBERS]; /* [processes] the peer to whom messages for each go; DT_PS_NOBODY: they go by server 0 */
+    char refused[601];                /* of server 0: who was last, and why; empty: nobody */
     char lost[601];                   /* of the plan: who, and why; empty: nobody */
     bool is_over;
     char failure[641]; /* why it is over; empty: all is well */

@@ -87,16 +87,16 @@ fails("a full disk", r"cannot write: File too large", run, 0, before=full, epoch
 
 other = FOLDER / "other.dtx"
 other.write_bytes(compile_program(TEXT.replace("units: 32", "units: 33"), "wider").read_bytes())
-fails("another program", r"process 1 runs the program with hash \w+, process 0 \w+", run, 1, artifact=other)
+fails("another program", r"process 1 \(\S+, pid \d+\) runs the program with hash \w+, process 0 \w+", run, 1, artifact=other)
 damaged = bytearray(ARTIFACT.read_bytes())
 damaged[len(damaged) // 2] ^= 1
 (FOLDER / "damaged.dtx").write_bytes(damaged)
-fails("a damaged artifact", r"process 1 has an artifact whose bytes have hash \w+, process 0 \w+|damaged.dtx", run, 1, artifact=FOLDER / "damaged.dtx")
+fails("a damaged artifact", r"process 1 \(\S+, pid \d+\) has an artifact whose bytes have hash \w+, process 0 \w+|damaged.dtx", run, 1, artifact=FOLDER / "damaged.dtx")
 
-fails("another launch value", r"process 1 has other options: --set, .* started alike", run, 1, "--set", "rate=2")
-fails("another seed", r"process 2 has --seed 4, process 0 0: all processes of a run are started alike", run, 2, "--seed", 4)
-fails("another number of epochs", r"process 1 has --epochs 3, process 0 2", run, 1, "--epochs", 3)
-fails("another end", r"process 0 .*--max-steps|process 1 has --max-steps -1, process 0 3", run, 0, "--max-steps", 3)
+fails("another launch value", r"process 1 \(\S+, pid \d+\) has other options: --set, .* started alike", run, 1, "--set", "rate=2")
+fails("another seed", r"process 2 \(\S+, pid \d+\) has --seed 4, process 0 0: all processes of a run are started alike", run, 2, "--seed", 4)
+fails("another number of epochs", r"process 1 \(\S+, pid \d+\) has --epochs 3, process 0 2", run, 1, "--epochs", 3)
+fails("another end", r"process 0 .*--max-steps|process 1 \(\S+, pid \d+\) has --max-steps -1, process 0 3", run, 0, "--max-steps", 3)
 
 done = run(2, "--checkpoint-dir", FOLDER / "own")
 said = re.findall(r"^dtrun: warning: .*not all processes see the same folder there: process 2 \(\S+, pid \d+\) sees another one.*$", done.stderr, re.M)
@@ -105,7 +105,7 @@ check("not all processes" not in run(2).stderr, "a folder that all share is call
 folder = tempfile.mkdtemp(dir=FOLDER)
 Run("train", ARTIFACT, "--data", DATA, "--replicas", N, "--devices", "cpu:1x1", "--max-steps", 1, "--checkpoint-dir", folder)
 shared = ["--checkpoint-dir", folder, "--resume"]
-fails("an older folder of its own", r"process 2 goes on with --resume \(1\)", run, 2, *shared)
+fails("an older folder of its own", r"process 2 \(\S+, pid \d+\) goes on with --resume \(1\)", run, 2, *shared)
 
 for one in outcomes:
     one.result()

@@ -35,6 +35,6 @@ fails("another version", ALIKE.format(r"cuBLASLt 13\.0\.2: \d+ calls", r"cuBLASL
       "export FAKE_CUBLASLT_VERSION=130100")
 fails("another choice", ALIKE.format(r"cuBLASLt 13\.0\.2: \d+ calls", r"cuBLASLt 13\.0\.2: \d+ calls, \d+ of them generated as a fallback", ".*"),
       "export FAKE_LIBRARY_REFUSE=1")
-fails("no libraries", r"process 1 has --library=none \(1\) or auto \(0\): 1, process 0 0: all processes of a run are started alike", ":", "--library", "none")
-fails("a CPU", r"process 1 computes on --devices cpu, process 0 cuda: all processes of a run are started alike", ":", "--devices", "cpu:1x1")
+fails("no libraries", r"process 1 \(\S+, pid \d+\) has --library=none \(1\) or auto \(0\): 1, process 0 0: all processes of a run are started alike", ":", "--library", "none")
+fails("a CPU", r"process 1 \(\S+, pid \d+\) computes on --devices cpu, process 0 cuda: all processes of a run are started alike", ":", "--devices", "cpu:1x1")
 finish()

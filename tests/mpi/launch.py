@@ -78,11 +78,16 @@ def mpirun_that_dies_takes_all_along():
 
 
 class MpirunThatHangs:
-    """A launcher that stays when its processes have ended, and one that never starts any: each is given some seconds, while other tests run."""
+    """A launcher that stays when its processes have ended, one that never starts any, and one that is stopped: each is given some seconds, while other tests run."""
 
     def __init__(self):
         self.stays = self.launch("stays", 'mpirun "$@"', "--max-steps", 5)
         self.never = self.launch("never", "", deadline=1)
+        self.stopped = self.launch("stopped", "kill -STOP $$", deadline=1)
+
+    def is_named(self):
+        said = self.stopped.messages() if self.stopped.end(20) == 1 else []
+        check(len(said) == 1 and re.match(r"mpirun \(pid \d+\) was stopped by a signal and has not gone on for", said[0]), self.stopped.error())
 
     @staticmethod
     def launch(name, first, *flags, **more):
@@ -94,6 +99,23 @@ class MpirunThatHangs:
     def is_ended(self):
         check(self.stays.end() == 0 and "mpirun has not" in self.stays.error(), self.stays.error())
         check(self.never.end(20) == 1 and self.never.messages() == ["process 0 has not begun; process 1 has not begun"], self.never.error())
+
+
+class OneProcess:
+    """It says nothing of how it gets on, and nobody waits for it: it runs for longer than processes may take to find one another, and its end is told like any
+    other."""
+
+    def __init__(self):
+        self.run = Launch(1, "train", ARTIFACT, *FLAGS, "--epochs", 100000, "--checkpoint-dir", FOLDER / "alone", deadline=1)
+        self.began = time.monotonic()
+
+    def is_named(self):
+        time.sleep(max(0, self.began + 19 - time.monotonic()))
+        pid = self.run.states()[0][0]
+        check(self.run.process.poll() is None, f"it was ended\n{self.run.error()}")
+        os.kill(pid, signal.SIGKILL)
+        code, said = self.run.end(), self.run.messages()
+        check(code != 0 and len(said) == 1 and f"pid {pid}) has disappeared: signal 9" in said[0], f"exit status {code}\n{self.run.error()}")
 
 
 def what_cannot_be_started_is_said():
@@ -108,6 +130,7 @@ def what_cannot_be_started_is_said():
 
 
 mpirun_that_hangs = MpirunThatHangs()
+one_process = OneProcess()
 stopped_by(signal.SIGTERM, "launch")
 stopped_by(signal.SIGINT, "launch")
 stopped_by(signal.SIGTERM, 2)
@@ -118,4 +141,6 @@ machines_without_a_launch_keep_nothing()
 mpirun_that_dies_takes_all_along()
 what_cannot_be_started_is_said()
 mpirun_that_hangs.is_ended()
+mpirun_that_hangs.is_named()
+one_process.is_named()
 finish()

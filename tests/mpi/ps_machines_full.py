@@ -79,7 +79,7 @@ class Training:
 CASES = [("openmpi", mpirun("openmpi"), False, 137, 137), ("openmpi", mpirun("openmpi", "--enable-recovery"), True, 0, 0),
          ("mpich", mpirun("mpich"), False, None, None), ("mpich", mpirun("mpich", "-disable-auto-cleanup"), True, 9, 9),
          ("slurm", srun(), True, 137, 137), ("slurm", srun("--no-kill"), True, 137, 137)]
-LOST = {0: r"parameter server 0 \(\S+\) has not been there", 1: "parameter server 1 of 2 has not come within"}
+LOST = {0: r"parameter server 0 \(\S+\) has not been there", 1: r"parameter server 1 of 2( \(\S+\))? has not come within"}
 
 machines.build()
 with machines.cables():
