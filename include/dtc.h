@@ -61,6 +61,7 @@ typedef struct dtc_diagnostic {
     size_t n_remarks;
     const char *text; /* all of it as a terminal shows it: the line of the program, carets below it, remarks; ends with a line feed */
     const char *json; /* all of it as a line of JSON, which ends with a line feed: docs/language.md has its fields */
+    const char *name; /* of a warning: "never-read", and docs/language.md lists them all; "" of what is none */
 } dtc_diagnostic;
 
 /* Told of each finding, in the order of the text. Not 0: stop. */

@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "ir/loops.h"
 #include "ir/op.h"
+#include "ir/warnings.h"
 
 typedef struct dt_module dt_module;
 typedef struct dt_function dt_function;
@@ -158,6 +159,14 @@ typedef struct dt_pipeline_declaration {
     dt_location location;
 } dt_pipeline_declaration;
 
+/* A pass need not warn of this in that line: the program says so. */
+typedef struct dt_allowance {
+    dt_warning_kind warning;
+    dt_location location; /* the line; its column is that of the word that allows it */
+    int word_line;        /* which stands there */
+    bool silences;        /* something that was found */
+} dt_allowance;
+
 struct dt_module {
     dt_arena *arena;
     const char *name; /* of the program, its file without folder and ".dt" */
@@ -167,6 +176,7 @@ struct dt_module {
     DT_LIST(dt_step) steps;
     DT_LIST(dt_pipeline_declaration) pipelines;
     DT_LIST(dt_layer) layers;
+    DT_LIST(dt_allowance) allowances;
     DT_LIST(dt_row_form) row_forms; /* those of a step side by side; none before the pass `rows` */
     DT_LIST(dt_row_variable) row_variables;
     dt_function *row_init; /* the initialiser without row variables; NULL: there are none */

@@ -64,9 +64,9 @@ dt_status *dt_api_mistakes(dt_api_call *call, const dt_diagnostics *diagnostics)
 
 /* A finding as a line of JSON. */
 void dt_api_print_json(dt_text *text, const dtc_diagnostic *diagnostic);
-/* All of a front end's findings; what the passes warn of. */
+/* All of a front end's findings; what the passes warn of. is_complete: all passes have run that may, so that what is allowed in vain is known. */
 dt_status *dt_api_report_all(dt_api_call *call, const dt_diagnostics *diagnostics);
-dt_status *dt_api_report_warnings(dt_api_call *call, const dt_compilation *compilation);
+dt_status *dt_api_report_warnings(dt_api_call *call, const dt_compilation *compilation, bool is_complete);
 /* Any other callback of the caller's: task(argument) on the caller's thread, unless the call is stopped already. Not 0: DT_ABORTED. */
 dt_status *dt_api_tell(dt_api_call *call, int (*task)(void *argument), void *argument);
 

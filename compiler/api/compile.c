@@ -195,8 +195,8 @@ static dt_status *report_lines(dt_api_call *call, const char *lines) {
     for (size_t n; lines != NULL && *lines != 0; lines += n + 1) {
         n = strcspn(lines, "\n");
         const char *message = dt_arena_substring(call->arena, lines, n);
-        const char *text = dt_arena_format(call->arena, "warning: %s\n", message);
-        DT_TRY(dt_api_report(call, &(dtc_diagnostic){.severity = DTC_WARNING, .file = "", .message = message, .text = text}));
+        const char *name = dt_warning_name(DT_WARN_NVRTC), *text = dt_arena_format(call->arena, "warning: %s [%s]\n", message, name);
+        DT_TRY(dt_api_report(call, &(dtc_diagnostic){.severity = DTC_WARNING, .file = "", .message = message, .text = text, .name = name}));
     }
     return NULL;
 }
@@ -307,7 +307,7 @@ static dt_status *work(dt_api_call *call, void *context) {
     dt_timings timings = {0};
     dt_status *status = compile(call, job, &compilation, &dumps, &timings, &graph);
     status = dt_status_first(status, dt_api_report_text(call, DTC_REPORT, dumps.data));
-    status = dt_status_first(status, dt_api_report_warnings(call, &compilation));
+    status = dt_status_first(status, dt_api_report_warnings(call, &compilation, status == NULL && job->emit != STAGE_IR));
     if (job->options.time_passes) dt_timings_print(&timing_text, &timings);
     status = dt_status_first(status, dt_api_report_text(call, DTC_REPORT, timing_text.data));
     DT_TRY(status);

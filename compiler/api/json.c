@@ -31,7 +31,13 @@ static void print_remarks(dt_text *text, const dtc_diagnostic *diagnostic, int i
 
 void dt_api_print_json(dt_text *text, const dtc_diagnostic *diagnostic) {
     static const char *const severities[] = {[DTC_ERROR] = "error", [DTC_WARNING] = "warning", [DTC_REPORT] = "report"};
-    dt_text_format(text, "{\"severity\": \"%s\", \"file\": ", severities[diagnostic->severity]);
+    bool has_name = diagnostic->name != NULL && *diagnostic->name != '\0';
+    dt_text_format(text, "{\"severity\": \"%s\", \"name\": ", severities[diagnostic->severity]);
+    if (has_name)
+        print_string(text, diagnostic->name);
+    else
+        dt_text_append(text, "null");
+    dt_text_append(text, ", \"file\": ");
     if (diagnostic->line > 0) {
         print_string(text, diagnostic->file);
         dt_text_format(text, ", \"line\": %d, \"column\": %d, \"end\": %d", diagnostic->line, diagnostic->column,

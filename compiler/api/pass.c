@@ -22,7 +22,7 @@ static dt_status *work(dt_api_call *call, void *context) {
     DT_TRY(dt_api_load_graph(call, &module));
     dt_compilation compilation = {.arena = call->arena, .module = module};
     dt_status *status = options->pass != NULL ? dt_pass_run(&compilation, options->pass) : NULL;
-    DT_TRY(dt_status_first(status, dt_api_report_warnings(call, &compilation)));
+    DT_TRY(dt_status_first(status, dt_api_report_warnings(call, &compilation, false)));
     dt_compilation_print(&job->output, &compilation);
     return dt_api_give(&job->output, options->output, job->bytes);
 }

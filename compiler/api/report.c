@@ -42,6 +42,7 @@ dt_status *dt_api_report(dt_api_call *call, const dtc_diagnostic *diagnostic) {
     dt_api_print_json(&json, diagnostic);
     dtc_diagnostic told = *diagnostic;
     told.json = json.data;
+    if (told.name == NULL) told.name = "";
     return dt_api_tell(call, call_back, &(report){&call->program, &told});
 }
 
@@ -65,7 +66,8 @@ static dt_status *report_one(dt_api_call *call, const dt_diagnostics *diagnostic
                                  .message = found->message,
                                  .remarks = remarks,
                                  .n_remarks = found->remarks.n,
-                                 .text = text.data};
+                                 .text = text.data,
+                                 .name = found->severity == DT_SEVERITY_WARNING ? dt_warning_name(found->warning) : ""};
     return dt_api_report(call, &diagnostic);
 }
 
@@ -80,21 +82,40 @@ dt_status *dt_api_report_all(dt_api_call *call, const dt_diagnostics *diagnostic
 
 static dt_status *report_warning(dt_api_call *call, const dt_module *module, const dt_warning *warning) {
     bool has_place = warning->location.file >= 0 && (size_t)warning->location.file < module->files.n;
-    dtc_diagnostic diagnostic = {.severity = DTC_WARNING, .file = "", .message = warning->message};
+    dtc_diagnostic diagnostic = {.severity = DTC_WARNING, .file = "", .message = warning->message, .name = dt_warning_name(warning->kind)};
+    dt_text text = {.arena = call->arena};
     if (has_place) {
         diagnostic.file = module->files.items[warning->location.file];
         diagnostic.line = warning->location.line;
         diagnostic.column = warning->location.column;
-        diagnostic.text =
-            dt_arena_format(call->arena, "%s:%d:%d: warning: %s\n", diagnostic.file, diagnostic.line, diagnostic.column, warning->message);
-    } else {
-        diagnostic.text = dt_arena_format(call->arena, "warning: %s\n", warning->message);
+        dt_text_format(&text, "%s:%d:%d: ", diagnostic.file, diagnostic.line, diagnostic.column);
     }
+    dt_text_format(&text, "warning: %s [%s]\n", warning->message, diagnostic.name);
+    diagnostic.text = text.data;
     return dt_api_report(call, &diagnostic);
 }
 
-dt_status *dt_api_report_warnings(dt_api_call *call, const dt_compilation *compilation) {
-    for (size_t i = 0; i < compilation->warnings.n; i++) DT_TRY(report_warning(call, compilation->module, &compilation->warnings.items[i]));
+static bool is_allowed(const dt_module *module, const dt_warning *warning) {
+    bool found = false;
+    for (size_t i = 0; i < module->allowances.n; i++) {
+        dt_allowance *allowance = &module->allowances.items[i];
+        if (allowance->warning != warning->kind || allowance->location.file != warning->location.file) continue;
+        if (allowance->location.line == warning->location.line) found = allowance->silences = true;
+    }
+    return found;
+}
+
+dt_status *dt_api_report_warnings(dt_api_call *call, const dt_compilation *compilation, bool is_complete) {
+    const dt_module *module = compilation->module;
+    for (size_t i = 0; i < compilation->warnings.n; i++)
+        if (!is_allowed(module, &compilation->warnings.items[i])) DT_TRY(report_warning(call, module, &compilation->warnings.items[i]));
+    for (size_t i = 0; is_complete && i < module->allowances.n; i++) {
+        const dt_allowance *allowance = &module->allowances.items[i];
+        if (allowance->silences) continue;
+        const char *message = dt_arena_format(call->arena, DT_NEEDLESS_ALLOW, dt_warning_name(allowance->warning));
+        dt_location word = {allowance->location.file, allowance->word_line, allowance->location.column};
+        DT_TRY(report_warning(call, module, &(dt_warning){DT_WARN_NEEDLESS_ALLOW, word, message}));
+    }
     return NULL;
 }
 

@@ -307,7 +307,7 @@ static dt_status *work(dt_api_call *call, void *context) {
     dt_flops *flops = DT_NEW_ARRAY(arena, dt_flops, module->steps.n);
     DT_TRY(count_as_written(arena, module, flops));
     dt_status *status = dt_passes_run(&compilation, &(dt_passes_options){0});
-    DT_TRY(dt_status_first(status, dt_api_report_warnings(call, &compilation)));
+    DT_TRY(dt_status_first(status, dt_api_report_warnings(call, &compilation, status == NULL)));
     dt_text text = {.arena = arena};
     print_layers(arena, &text, module);
     int64_t shared_bytes = print_parameters(&text, module);

@@ -19,6 +19,7 @@ static inline bool dt_target_is_batched(dt_target target) { return target == DT_
 
 /* What a pass did that costs something, for the user. */
 typedef struct dt_warning {
+    dt_warning_kind kind;
     dt_location location; /* file -1: no place */
     const char *message;  /* a sentence */
 } dt_warning;

@@ -158,7 +158,8 @@ static void warn_of_gather(const dt_partition *p, const dt_origin *origin, const
     dt_text shape = {.arena = arena};
     const dt_value *at = user->n_locations > 0 ? user : origin->value;
     dt_shape_print(&shape, origin->value->dtype, origin->shape);
-    dt_warning warning = {.location = at->n_locations > 0 ? at->locations[0] : (dt_location){.file = -1},
+    dt_warning warning = {.kind = DT_WARN_ROWS_GATHERED,
+                          .location = at->n_locations > 0 ? at->locations[0] : (dt_location){.file = -1},
                           .message = dt_arena_format(arena, "%s needs every row of %s on every replica: it is gathered, %lld bytes a row, each step",
                                                      user->op->name, shape.data, (long long)bytes_of(origin))};
     dt_list_push(arena, &p->compilation->warnings, warning);

@@ -138,6 +138,14 @@ static dt_object builtin_error(dt_elaborator *e, const dt_object *a) {
     return dt_elaborator_fail(e, "%s", a[0].kind == DT_OBJECT_STRING ? a[0].text : "error(text) takes a string");
 }
 
+/* warning(text, name): what it says where the program, or a function of the library, is called. */
+static dt_object builtin_warning(dt_elaborator *e, const dt_object *a) {
+    dt_warning_kind kind = dt_warning_find(a[1].text);
+    if (kind == DT_N_WARNINGS) return dt_elaborator_fail(e, "there is no warning %s: docs/language.md lists them", a[1].text);
+    dt_elaborator_warning(e, kind, e->at, "%s", a[0].text);
+    return dt_object_none();
+}
+
 static dt_object builtin_text(dt_elaborator *e, const dt_object *a) {
     return a[0].kind == DT_OBJECT_STRING ? a[0] : dt_object_string(dt_object_describe(e->arena, a[0]));
 }
@@ -157,6 +165,7 @@ const dt_builtin dt_builtins_general[] = {
     {"zip", "(a, b)", builtin_zip, false},
     {"is_list", "(x)", builtin_is_list, false},
     {"error", "(text)", builtin_error, false},
+    {"warning", "(text: string, name: string = \"own-warning\")", builtin_warning, false},
     {"text", "(x)", builtin_text, false},
 #define X(name, gives, arguments, head) {#name, head, text_##name, false},
     DT_TEXT_FUNCTIONS(X)

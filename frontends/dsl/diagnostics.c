@@ -17,6 +17,7 @@ struct dt_diagnostics {
     dt_arena *arena;
     DT_LIST(source) files;
     DT_LIST(dt_diagnostic *) kept;
+    DT_LIST(dt_allowed) allowed;
     size_t n_errors, n_warnings;
     dt_diagnostic swallowed; /* what a caller gets that may not add another: its remarks go nowhere */
 };
@@ -44,18 +45,20 @@ const char *dt_diagnostics_line(const dt_diagnostics *diagnostics, int file, int
 
 static bool same_place(dt_span a, dt_span b) { return a.file == b.file && a.line == b.line && a.column == b.column; }
 
-dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *diagnostics, dt_severity severity, dt_span span, const char *format, va_list arguments) {
-    const char *message = dt_arena_vformat(diagnostics->arena, format, arguments);
+/* NULL: it repeats what was said of that place, or is one too many. */
+static dt_diagnostic *keep(dt_diagnostics *diagnostics, dt_diagnostic found) {
+    bool is_error = found.severity == DT_SEVERITY_ERROR;
     for (size_t i = 0; i < diagnostics->kept.n; i++) {
         const dt_diagnostic *other = diagnostics->kept.items[i];
-        bool same = span.line > 0 && same_place(other->span, span);
-        if (other->severity == severity && (same || (span.line == 0 && strcmp(other->message, message) == 0))) return &diagnostics->swallowed;
+        bool same = found.span.line > 0 ? same_place(other->span, found.span) : strcmp(other->message, found.message) == 0;
+        if (same && other->severity == found.severity && other->warning == found.warning) return NULL;
     }
-    if (severity == DT_SEVERITY_ERROR ? dt_diagnostics_full(diagnostics) : diagnostics->n_warnings >= MOST_ERRORS) return &diagnostics->swallowed;
-    dt_diagnostic *diagnostic = DT_NEW(diagnostics->arena, dt_diagnostic);
-    *diagnostic = (dt_diagnostic){.diagnostics = diagnostics, .severity = severity, .span = span, .message = message, .ordinal = diagnostics->kept.n};
+    if (is_error ? dt_diagnostics_full(diagnostics) : diagnostics->n_warnings >= MOST_ERRORS) return NULL;
+    found.diagnostics = diagnostics;
+    found.ordinal = diagnostics->kept.n;
+    dt_diagnostic *diagnostic = dt_arena_copy(diagnostics->arena, &found, sizeof found);
     dt_list_push(diagnostics->arena, &diagnostics->kept, diagnostic);
-    if (severity == DT_SEVERITY_ERROR)
+    if (is_error)
         diagnostics->n_errors++;
     else
         diagnostics->n_warnings++;
@@ -64,12 +67,69 @@ dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *diagnostics, dt_severity seve
 
 dt_diagnostic *dt_diagnostics_swallowed(dt_diagnostics *diagnostics) { return &diagnostics->swallowed; }
 
-dt_diagnostic *dt_diagnostics_add(dt_diagnostics *diagnostics, dt_severity severity, dt_span span, const char *format, ...) {
+dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *diagnostics, dt_span span, const char *format, va_list arguments) {
+    const char *message = dt_arena_vformat(diagnostics->arena, format, arguments);
+    dt_diagnostic *kept = keep(diagnostics, (dt_diagnostic){.severity = DT_SEVERITY_ERROR, .span = span, .message = message});
+    return kept != NULL ? kept : &diagnostics->swallowed;
+}
+
+dt_diagnostic *dt_diagnostics_add(dt_diagnostics *diagnostics, dt_span span, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    dt_diagnostic *diagnostic = dt_diagnostics_vadd(diagnostics, severity, span, format, arguments);
+    dt_diagnostic *diagnostic = dt_diagnostics_vadd(diagnostics, span, format, arguments);
     va_end(arguments);
     return diagnostic;
+}
+
+/* ---- warnings, and where they are not wanted ---- */
+
+dt_diagnostic *dt_diagnostics_vwarn(dt_diagnostics *diagnostics, dt_warning_kind warning, dt_span span, const char *format, va_list arguments) {
+    bool is_allowed = false;
+    for (size_t i = 0; i < diagnostics->allowed.n; i++) {
+        dt_allowed *allowed = &diagnostics->allowed.items[i];
+        if (allowed->warning != warning || allowed->span.file != span.file || allowed->line != span.line) continue;
+        is_allowed = allowed->silences = true;
+    }
+    if (is_allowed) return &diagnostics->swallowed;
+    const char *message = dt_arena_vformat(diagnostics->arena, format, arguments);
+    dt_diagnostic *kept = keep(diagnostics, (dt_diagnostic){.severity = DT_SEVERITY_WARNING, .warning = warning, .span = span, .message = message});
+    return kept != NULL ? kept : &diagnostics->swallowed;
+}
+
+dt_diagnostic *dt_diagnostics_warn(dt_diagnostics *diagnostics, dt_warning_kind warning, dt_span span, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    dt_diagnostic *diagnostic = dt_diagnostics_vwarn(diagnostics, warning, span, format, arguments);
+    va_end(arguments);
+    return diagnostic;
+}
+
+static void allow(dt_diagnostics *diagnostics, dt_span span, const char *name, int line) {
+    dt_allowed allowed = {.warning = dt_warning_find(name), .span = span, .line = line};
+    if (allowed.warning != DT_N_WARNINGS) {
+        dt_list_push(diagnostics->arena, &diagnostics->allowed, allowed);
+        return;
+    }
+    const char *names[DT_N_WARNINGS];
+    for (int k = 0; k < DT_N_WARNINGS; k++) names[k] = dt_warning_name((dt_warning_kind)k);
+    dt_diagnostic *unknown = dt_diagnostics_warn(diagnostics, DT_WARN_UNKNOWN_ALLOW, span, "there is no warning %s", name);
+    dt_diagnostic_suggest(unknown, name, names, DT_N_WARNINGS);
+}
+
+void dt_diagnostics_allow(dt_diagnostics *diagnostics, dt_span comment, int line) {
+    static const char between[] = " \t\r,";
+    const char *whole = dt_diagnostics_line(diagnostics, comment.file, comment.line), *text = whole + comment.column - 1;
+    for (const char *at = strchr(text, ':') + 1; *(at += strspn(at, between)) != '\0';) {
+        size_t n = strcspn(at, between);
+        dt_span span = {comment.file, comment.line, comment.column + (int)(at - text), (int)n};
+        allow(diagnostics, span, dt_arena_substring(diagnostics->arena, at, n), line);
+        at += n;
+    }
+}
+
+dt_allowed *dt_diagnostics_allowed(const dt_diagnostics *diagnostics, size_t *n) {
+    *n = diagnostics->allowed.n;
+    return diagnostics->allowed.items;
 }
 
 static void add_remark(dt_diagnostic *diagnostic, bool is_help, const char *format, va_list arguments) {
@@ -131,15 +191,13 @@ static void print_source_line(dt_text *text, const dt_diagnostics *diagnostics, 
 
 void dt_diagnostics_print_one(dt_text *text, const dt_diagnostic *diagnostic) {
     const dt_diagnostics *diagnostics = diagnostic->diagnostics;
-    const char *severity = diagnostic->severity == DT_SEVERITY_ERROR ? "error" : "warning";
+    bool is_error = diagnostic->severity == DT_SEVERITY_ERROR;
     dt_span span = diagnostic->span;
-    if (span.line == 0) {
-        dt_text_format(text, "%s: %s\n", severity, diagnostic->message);
-    } else {
-        dt_text_format(text, "%s:%d:%d: %s: %s\n", dt_diagnostics_file_name(diagnostics, span.file), span.line, span.column, severity,
-                       diagnostic->message);
-        print_source_line(text, diagnostics, span);
-    }
+    if (span.line > 0) dt_text_format(text, "%s:%d:%d: ", dt_diagnostics_file_name(diagnostics, span.file), span.line, span.column);
+    dt_text_format(text, "%s: %s", is_error ? "error" : "warning", diagnostic->message);
+    if (!is_error) dt_text_format(text, " [%s]", dt_warning_name(diagnostic->warning));
+    dt_text_append(text, "\n");
+    if (span.line > 0) print_source_line(text, diagnostics, span);
     for (size_t i = 0; i < diagnostic->remarks.n; i++)
         dt_text_format(text, "   %s: %s\n", diagnostic->remarks.items[i].is_help ? "help" : "note", diagnostic->remarks.items[i].text);
 }

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "ir/warnings.h"
 
 #include <stdbool.h>
 
@@ -34,6 +35,7 @@ typedef struct dt_remark {
 typedef struct dt_diagnostic {
     dt_diagnostics *diagnostics;
     dt_severity severity;
+    dt_warning_kind warning; /* of a WARNING */
     dt_span span;
     const char *message;
     DT_LIST(dt_remark) remarks;
@@ -47,15 +49,28 @@ const char *dt_diagnostics_file_name(const dt_diagnostics *diagnostics, int file
 /* The line's text, without its end, copied to the arena. */
 const char *dt_diagnostics_line(const dt_diagnostics *diagnostics, int file, int line);
 
-/* Never NULL: what comes after the last one that is kept, or repeats a place, is swallowed, and so are its notes. */
-dt_diagnostic *dt_diagnostics_add(dt_diagnostics *diagnostics, dt_severity severity, dt_span span, const char *format, ...)
+/* Errors. Never NULL: what comes after the last one that is kept, or repeats a place, is swallowed, and so are its notes. */
+dt_diagnostic *dt_diagnostics_add(dt_diagnostics *diagnostics, dt_span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
+dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *diagnostics, dt_span span, const char *format, va_list arguments);
+/* The same of warnings; one that its line allows is swallowed too. */
+dt_diagnostic *dt_diagnostics_warn(dt_diagnostics *diagnostics, dt_warning_kind warning, dt_span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *diagnostics, dt_severity severity, dt_span span, const char *format, va_list arguments);
+dt_diagnostic *dt_diagnostics_vwarn(dt_diagnostics *diagnostics, dt_warning_kind warning, dt_span span, const char *format, va_list arguments);
 dt_diagnostic *dt_diagnostics_swallowed(dt_diagnostics *diagnostics); /* for what is not told: remarks on it go nowhere */
 void dt_diagnostic_note(dt_diagnostic *diagnostic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void dt_diagnostic_help(dt_diagnostic *diagnostic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "help: did you mean conv2d?" when one of the names is near enough. */
 void dt_diagnostic_suggest(dt_diagnostic *diagnostic, const char *name, const char *const *names, size_t n_names);
+
+/* The lexer has met `# allow: name, name`, which is about what stands in `line`. */
+void dt_diagnostics_allow(dt_diagnostics *diagnostics, dt_span comment, int line);
+typedef struct dt_allowed {
+    dt_warning_kind warning;
+    dt_span span; /* of the name, in the comment */
+    int line;
+    bool silences; /* something that was found */
+} dt_allowed;
+dt_allowed *dt_diagnostics_allowed(const dt_diagnostics *diagnostics, size_t *n); /* in the order of the text */
 
 size_t dt_diagnostics_n_errors(const dt_diagnostics *diagnostics);
 size_t dt_diagnostics_n_warnings(const dt_diagnostics *diagnostics);

@@ -17,10 +17,9 @@ dt_span dt_elaborator_user_span(const dt_elaborator *e, dt_span span) {
     return span;
 }
 
-static dt_diagnostic *add_diagnostic(dt_elaborator *e, dt_severity severity, dt_span span, const char *format, va_list arguments) {
+/* What is said of the user's text, though a line of the library is at work. */
+static dt_diagnostic *note_library_line(dt_elaborator *e, dt_diagnostic *diagnostic, dt_span span) {
     dt_span shown = dt_elaborator_user_span(e, span);
-    if (severity == DT_SEVERITY_ERROR) e->n_poisoned++;
-    dt_diagnostic *diagnostic = dt_diagnostics_vadd(e->diagnostics, severity, shown, format, arguments);
     if (shown.file != span.file && span.line > 0) {
         const char *line = dt_diagnostics_line(e->diagnostics, span.file, span.line);
         dt_diagnostic_note(diagnostic, "in %s, line %d: %s", dt_diagnostics_file_name(e->diagnostics, span.file), span.line,
@@ -29,18 +28,23 @@ static dt_diagnostic *add_diagnostic(dt_elaborator *e, dt_severity severity, dt_
     return diagnostic;
 }
 
+static dt_diagnostic *add_error(dt_elaborator *e, dt_span span, const char *format, va_list arguments) {
+    e->n_poisoned++;
+    return note_library_line(e, dt_diagnostics_vadd(e->diagnostics, dt_elaborator_user_span(e, span), format, arguments), span);
+}
+
 dt_diagnostic *dt_elaborator_error(dt_elaborator *e, dt_span span, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    dt_diagnostic *diagnostic = add_diagnostic(e, DT_SEVERITY_ERROR, span, format, arguments);
+    dt_diagnostic *diagnostic = add_error(e, span, format, arguments);
     va_end(arguments);
     return diagnostic;
 }
 
-dt_diagnostic *dt_elaborator_warning(dt_elaborator *e, dt_span span, const char *format, ...) {
+dt_diagnostic *dt_elaborator_warning(dt_elaborator *e, dt_warning_kind warning, dt_span span, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    dt_diagnostic *diagnostic = add_diagnostic(e, DT_SEVERITY_WARNING, span, format, arguments);
+    dt_diagnostic *diagnostic = dt_diagnostics_vwarn(e->diagnostics, warning, dt_elaborator_user_span(e, span), format, arguments);
     va_end(arguments);
     return diagnostic;
 }
@@ -48,7 +52,7 @@ dt_diagnostic *dt_elaborator_warning(dt_elaborator *e, dt_span span, const char 
 dt_object dt_elaborator_fail(dt_elaborator *e, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    add_diagnostic(e, DT_SEVERITY_ERROR, e->at, format, arguments);
+    add_error(e, e->at, format, arguments);
     va_end(arguments);
     return dt_poison();
 }
@@ -94,7 +98,7 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
 
 /* What is wrong with a module's file is a mistake in the line that uses it. */
 static dt_file *cannot_use(dt_elaborator *e, const dt_use *use, dt_status *status) {
-    dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, use->span, "%s", dt_status_message(status));
+    dt_diagnostics_add(e->diagnostics, use->span, "%s", dt_status_message(status));
     dt_status_free(status);
     return NULL;
 }
@@ -117,8 +121,7 @@ static dt_file *find_module(dt_elaborator *e, const dt_use *use);
 
 /* With a suggestion, that is used instead, so that nothing follows from a slip of the pen. */
 static dt_file *no_module(dt_elaborator *e, const dt_use *use, const char *path, const char *const *names) {
-    dt_diagnostic *error =
-        dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, use->span, "no module %s, neither in the library nor beside the program", use->name);
+    dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, use->span, "no module %s, neither in the library nor beside the program", use->name);
     const char *nearest = dt_text_nearest(use->name, names, dt_n_library_modules);
     dt_diagnostic_note(error, "there is no file %s", path);
     if (nearest == NULL) return NULL;
@@ -157,7 +160,7 @@ static void warn_of_namesake(dt_elaborator *e, const dt_use *use) {
     const char *path = dt_arena_format(e->arena, "%s%s.dt", e->folder, use->name);
     if (strcmp(path, dt_diagnostics_file_name(e->diagnostics, 0)) == 0 || !dt_file_exists(path)) return;
     dt_diagnostic *warning =
-        dt_diagnostics_add(e->diagnostics, DT_SEVERITY_WARNING, use->span, "%s is the library's module, not the file %s", use->name, path);
+        dt_diagnostics_warn(e->diagnostics, DT_WARN_NAMESAKE, use->span, "%s is the library's module, not the file %s", use->name, path);
     dt_diagnostic_help(warning, "where the file is meant, give it a name that the library does not have");
 }
 
@@ -184,7 +187,7 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
         dt_names_add(e->arena, &file->by_name, d->name, (int)i);
         if (first >= 0) {
             const dt_declaration *other = file->syntax->declarations.items[first];
-            dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, d->span, "%s is declared twice", d->name);
+            dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, d->span, "%s is declared twice", d->name);
             dt_diagnostic_note(error, "the first time in line %d", other->span.line);
             dt_diagnostic_help(error, "a file is one name space: rename one of them");
         }
@@ -515,7 +518,7 @@ static void check_top_names(dt_elaborator *e, dt_file *file) {
     for (size_t i = 0; i < file->syntax->declarations.n; i++) {
         const dt_declaration *d = file->syntax->declarations.items[i];
         if (!is_of_language(d->name)) continue;
-        dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, d->span, "%s is a name of the language", d->name);
+        dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, d->span, "%s is a name of the language", d->name);
         dt_diagnostic_help(error, "choose another name");
         file->tops[i].object = dt_poison(); /* which of the two is meant where it is used? */
         file->tops[i].state = DT_TOP_KNOWN;
@@ -533,7 +536,7 @@ static void check_defines(dt_elaborator *e) {
         for (size_t k = 0; k < names.n; k++) known |= strcmp(names.items[k], name) == 0;
         if (known) continue;
         dt_span nowhere = {.line = 0};
-        dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, nowhere, "-D %s: the program has no option %s", name, name);
+        dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, nowhere, "-D %s: the program has no option %s", name, name);
         dt_diagnostic_suggest(error, name, names.items, names.n);
         for (size_t k = 0; k < syntax->declarations.n; k++)
             if (syntax->declarations.items[k]->kind == DT_DECLARATION_LAUNCH && strcmp(syntax->declarations.items[k]->name, name) == 0)
@@ -563,12 +566,11 @@ static void read_precision(dt_elaborator *e, const dt_language_option *option) {
 #undef X
     };
     if (strcmp(option->value, dt_dtype_name(DT_F16)) == 0) {
-        dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->value_span,
-                                                  "precision f16 needs losses that are scaled, for its small range");
+        dt_diagnostic *error =
+            dt_diagnostics_add(e->diagnostics, option->value_span, "precision f16 needs losses that are scaled, for its small range");
         dt_diagnostic_help(error, "mixed_f16 scales them; bf16 has the range of f32");
     } else {
-        dt_diagnostic *error =
-            dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->value_span, "precision is " DT_PRECISION_CHOICES ", not %s", option->value);
+        dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, option->value_span, "precision is " DT_PRECISION_CHOICES ", not %s", option->value);
         dt_diagnostic_suggest(error, option->value, names, sizeof names / sizeof *names);
     }
 }
@@ -581,15 +583,15 @@ static void set_language_options(dt_elaborator *e) {
         for (size_t i = 0; i < file->syntax->options.n; i++) {
             const dt_language_option *option = &file->syntax->options.items[i];
             if (strcmp(option->name, "precision") != 0) {
-                dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->span,
-                                                          "the language has no option %s, only precision", option->name);
+                dt_diagnostic *error =
+                    dt_diagnostics_add(e->diagnostics, option->span, "the language has no option %s, only precision", option->name);
                 dt_diagnostic_help(error, "an option of the program's own has a value: option %s = …", option->name);
             } else if (file != e->program) {
-                dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->span,
-                                                          "precision is an option of the whole program, this is a module");
+                dt_diagnostic *error =
+                    dt_diagnostics_add(e->diagnostics, option->span, "precision is an option of the whole program, this is a module");
                 dt_diagnostic_help(error, "say it in the program");
             } else if (first != NULL) {
-                dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->span, "precision is said twice");
+                dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, option->span, "precision is said twice");
                 dt_diagnostic_note(error, "first in %s", dt_elaborator_place(e, first->span));
             } else {
                 first = option;
@@ -633,8 +635,7 @@ static void elaborate_declarations(dt_elaborator *e) {
     elaborate_uncalled(e);
     dt_span whole = {.file = file->source, .line = 1, .column = 1, .length = 1};
     if (!has_step && dt_diagnostics_n_errors(e->diagnostics) == 0)
-        dt_diagnostic_help(dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, whole, "the program has no step"),
-                           "add: step train(…) from … { … }");
+        dt_diagnostic_help(dt_diagnostics_add(e->diagnostics, whole, "the program has no step"), "add: step train(…) from … { … }");
     dt_pop_frame(e);
 }
 
@@ -676,6 +677,7 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
     if (dt_diagnostics_n_errors(diagnostics) > 0) return NULL;
     dt_warn_of_uncalled_layers(&e);
     dt_settle_trainable(&e);
+    dt_finish_warnings(&e);
     e.module->capacity = options != NULL && options->capacity > 0 ? options->capacity : e.largest_batch > 0 ? e.largest_batch : 1;
     for (size_t i = 0; i < e.module->functions.n; i++) dt_function_renumber(e.module->functions.items[i]);
     *module = e.module;

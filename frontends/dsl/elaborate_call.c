@@ -148,6 +148,8 @@ bool dt_bind_arguments(dt_elaborator *e, const dt_callee *callee, const dt_actua
         if (!fits && *why != '\0' && is_matched) report_misfit(e, callee, parameter, actual, dt_settle(e, given), why, frame->call);
         all_fit &= fits;
     }
+    if (all_fit) all_fit = dt_check_bounds(e, callee, actuals, matched, frame);
+    if (all_fit) dt_note_arguments(e, callee, actuals, matched, frame);
     return all_fit || !(callee->file->is_library || callee->callable->broken);
 }
 
@@ -172,7 +174,10 @@ static bool fit_results(dt_elaborator *e, dt_frame *frame) {
     for (size_t i = 0; i < n; i++) {
         dt_object *object = n == 1 ? &frame->result : (dt_object *)&frame->result.items->items[i];
         const char *why;
-        if (dt_fit_type(e, callable->results.items[i], object, &why)) continue;
+        if (dt_fit_type(e, callable->results.items[i], object, &why)) {
+            dt_note_result(e, callable->results.items[i], *object);
+            continue;
+        }
         if (*why == '\0') return false;
         dt_diagnostic *error = dt_elaborator_error(e, frame->result_span, "%s returns %s, its head says %s", frame->callee->name, why,
                                                    dt_declared_text(e, callable->results.items[i]));
@@ -208,8 +213,10 @@ dt_object dt_run_body(dt_elaborator *e, dt_frame *frame) {
 static dt_object call_function(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span) {
     dt_frame frame = {.callee = callee, .file = callee->file, .scope = callee->scope, .call = span, .stream = dt_next_stream(e, callee->name)};
     int first = e->function != NULL ? e->function->next_id : 0;
+    size_t n_targets = e->step != NULL ? e->step->targets.n : 0;
     if (!dt_bind_arguments(e, callee, actuals, n, &frame)) return dt_poison();
     dt_object result = dt_run_body(e, &frame);
+    dt_note_end(e, n_targets);
     dt_record_function_layer(e, callee, first, result, span);
     return result;
 }

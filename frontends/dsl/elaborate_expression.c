@@ -70,7 +70,9 @@ static dt_object evaluate_binary(dt_elaborator *e, const dt_expression *x) {
     dt_object a = dt_settle(e, dt_value_of(e, x->a));
     dt_object b = evaluate_beside(e, x->b, a);
     e->at = x->span;
-    return dt_binary(e, x->operator, a, b);
+    dt_object result = dt_binary(e, x->operator, a, b);
+    dt_note_division(e, x, result);
+    return result;
 }
 
 static dt_object evaluate_unary(dt_elaborator *e, const dt_expression *x) {

@@ -12,7 +12,7 @@
 void dt_variables_reset(dt_elaborator *e) {
     for (size_t i = 0; i < e->variables.n; i++) {
         const dt_variable_state *old = &e->variables.items[i];
-        e->variables.items[i] = (dt_variable_state){.initial = old->initial, .trained = old->trained};
+        e->variables.items[i] = (dt_variable_state){.initial = old->initial, .trained = old->trained, .follows = old->follows};
     }
 }
 
@@ -116,7 +116,7 @@ void dt_variable_write(dt_elaborator *e, int variable, dt_object object, dt_span
     state->current = value.value;
     state->written = true;
     state->detached = false;
-    state->trained |= v->kind == DT_VARIABLE_PARAMETER;
+    state->trained |= v->kind == DT_VARIABLE_PARAMETER || v->kind == DT_VARIABLE_STATE;
 }
 
 int dt_variable_add(dt_elaborator *e, const char *path, dt_variable_kind kind, dt_object initial, bool trainable, dt_span span) {
@@ -188,7 +188,7 @@ static const dt_visit *root_visit(const dt_elaborator *e) {
 void dt_report_difference(dt_elaborator *e, const char *difference) {
     const dt_visit *shared = dt_shared_visit(e);
     bool is_model = shared->instance->parent == NULL;
-    dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, shared->call, "this call of %s differs from its first: %s",
+    dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, shared->call, "this call of %s differs from its first: %s",
                                               is_model ? shared->instance->name : shared->instance->path, difference);
     dt_diagnostic_note(error, "the first call is in %s", dt_elaborator_place(e, shared->instance->first_call));
     dt_diagnostic_help(error, "a %s has one set of parameters, the same for every call: %s, or call it with equal shapes and options",

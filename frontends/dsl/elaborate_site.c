@@ -178,7 +178,7 @@ void dt_warn_of_uncalled_layers(dt_elaborator *e) {
     for (size_t i = 0; i < e->bound.n; i++) {
         const dt_instance *instance = e->bound.items[i];
         if (instance->first_within > 0) continue;
-        dt_diagnostic *warning = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_WARNING, instance->first_call,
+        dt_diagnostic *warning = dt_diagnostics_warn(e->diagnostics, DT_WARN_LAYER_NOT_CALLED, instance->first_call,
                                                     "%s is bound and never called: it has no parameters", instance->path);
         dt_diagnostic_help(warning, "call it, or leave it out");
     }

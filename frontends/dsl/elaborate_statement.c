@@ -228,7 +228,7 @@ static void run_expression(dt_elaborator *e, const dt_statement *s) {
     if (value.kind == DT_OBJECT_NONE || dt_is_poison(value)) return;
     if (s->value->kind == DT_EXPRESSION_CALL || s->value->kind == DT_EXPRESSION_AS) {
         bool dropped = value.kind == DT_OBJECT_TENSOR || value.kind == DT_OBJECT_TREE || dt_is_number(value);
-        if (dropped) dt_diagnostic_help(dt_elaborator_warning(e, s->value->span, "the value of this call is not used"), "bind it, or write _ = …");
+        if (dropped) dt_diagnostic_help(dt_elaborator_warning(e, DT_WARN_VALUE_NOT_USED, s->value->span, "the value of this call is not used"), "bind it, or write _ = …");
         return;
     }
     dt_diagnostic *error = dt_elaborator_error(e, s->value->span, "this expression does nothing");

@@ -211,7 +211,7 @@ dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const
 
 /* What the gradient of `y` flows into, by id: through floats only, not through stop_gradient, and no further than values that a forward pass
  * began with. From a carry it flows into what that advances to. */
-static bool *reached_from(dt_elaborator *e, dt_value *y) {
+bool *dt_reached_from(dt_elaborator *e, dt_value *y, bool past_targets) {
     size_t n = (size_t)e->function->next_id;
     bool *reached = DT_NEW_ARRAY(e->arena, bool, n), *begins = DT_NEW_ARRAY(e->arena, bool, n);
     dt_value **advances = dt_function_find_advances(e->arena, e->function);
@@ -226,6 +226,7 @@ static bool *reached_from(dt_elaborator *e, dt_value *y) {
         for (int i = advances[value->id] != NULL ? -1 : 0; i < value->n_operands; i++) {
             dt_value *operand = i < 0 ? advances[value->id]->operands[1] : value->operands[i];
             if (reached[operand->id] || !dt_dtype_is_float(operand->dtype)) continue;
+            if (past_targets && dt_is_target_of(e, operand, value)) continue;
             reached[operand->id] = true;
             dt_list_push(e->arena, &stack, operand);
         }
@@ -256,7 +257,8 @@ dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over) {
         return dt_poison();
     }
     if (scalar.value->function != e->function) return dt_elaborator_fail(e, "this scalar belongs to another step");
-    bool *reached = reached_from(e, scalar.value);
+    dt_check_divided(e, scalar.value);
+    bool *reached = dt_reached_from(e, scalar.value, false);
     for (size_t i = 0; i < e->step->regularizations.n; i++) {
         dt_regularization *r = &e->step->regularizations.items[i];
         r->counted |= reached[r->term.value->id];
@@ -279,7 +281,7 @@ dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over) {
         if (k < tree->n && tree->leaves[k].variable == over.tree->leaves[i].variable)
             k++;
         else if (!dt_is_tainted(e))
-            dt_elaborator_warning(e, e->at, "the loss does not reach %s, which is skipped", over.tree->leaves[i].path);
+            dt_elaborator_warning(e, DT_WARN_NOT_REACHED, e->at, "the loss does not reach %s, which is skipped", over.tree->leaves[i].path);
     }
     return (dt_object){.kind = DT_OBJECT_TREE, .tree = tree};
 }
@@ -287,6 +289,7 @@ dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over) {
 dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_object over, dt_object weight, const char *normalize) {
     if (e->step == NULL || e->reporting) return dt_elaborator_fail(e, "minimize stands in a step");
     if (dt_refuse_in_scan(e, e->at, "parameters are updated")) return dt_poison();
+    bool is_all = over.kind == DT_OBJECT_NONE;
     if (over.kind != DT_OBJECT_TREE) over = dt_params(e, over, false);
     if (dt_is_poison(over)) return over;
     if (over.tree->n == 0 && dt_is_tainted(e)) return dt_poison();
@@ -297,6 +300,7 @@ dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_
         return dt_poison();
     }
     dt_object scalar = dt_objective(e, loss, weight, normalize, over);
+    if (is_all) dt_check_targets(e, scalar, over);
     if (e->between_layers == DT_F16) return dt_scaled_update(e, scalar, optimizer, over);
     return dt_apply(e, optimizer, dt_gradients(e, scalar, over), dt_object_none());
 }
@@ -411,6 +415,7 @@ dt_object dt_apply(dt_elaborator *e, dt_object object, dt_object tree, dt_object
     dt_run_block(e, &optimizer->callee->callable->body);
     dt_pop_frame(e);
     e->at = at;
+    dt_note_application(e, optimizer, tree.tree);
     dt_object next = dt_only_when(e, &update, optimizer->count, dt_binary(e, DT_TOKEN_PLUS, count, dt_object_int(1)));
     if (!dt_is_poison(next)) dt_variable_write(e, optimizer->count, next, at);
     return dt_object_none();

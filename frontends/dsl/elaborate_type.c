@@ -33,8 +33,9 @@ static bool known_tensor_word(const char *word) {
 }
 
 static bool unknown_type(dt_elaborator *e, const dt_type_syntax *type) {
-    static const char *const words[] = {"f32",    "f16",  "bf16",     "f64",      "i8",   "u8",        "i32",  "i64", "bool",    "int",   "float",
-                                        "string", "list", "function", "schedule", "tree", "optimizer", "data", "any", "integer", "number"};
+    static const char *const words[] = {"f32",       "f16",  "bf16",  "f64",     "i8",     "u8",       "i32",         "i64",
+                                        "bool",      "int",  "float", "string",  "list",   "function", "schedule",    "tree",
+                                        "optimizer", "data", "any",   "integer", "number", "logits",   "probability", "target"};
     dt_diagnostic *error = dt_elaborator_error(e, type->span, "unknown type %s", type->word);
     dt_diagnostic_suggest(error, type->word, words, sizeof words / sizeof *words);
     return false;
@@ -138,12 +139,13 @@ static bool fit_shape(dt_elaborator *e, const dt_type_syntax *type, dt_shape sha
 /* ---- all ---- */
 
 static bool fit_tensor(dt_elaborator *e, const dt_type_syntax *type, dt_object *object, const char **why) {
-    if (!known_tensor_word(type->word)) return unknown_type(e, type);
+    const char *word = dt_word_that_holds(type->word);
+    if (!known_tensor_word(word)) return unknown_type(e, type);
     dt_object settled = dt_settle(e, *object);
     bool literal = dt_is_number(settled) || settled.kind == DT_OBJECT_BOOL;
     if (literal || (settled.kind == DT_OBJECT_TENSOR && settled.flexible)) { /* takes the type that is asked for */
-        dt_dtype standard = dt_dtype_from_name(type->word);
-        if (is_word(type, "float")) standard = DT_F32;
+        dt_dtype standard = dt_dtype_from_name(word);
+        if (strcmp(word, "float") == 0) standard = DT_F32;
         bool fits = standard == DT_N_DTYPES || settled.kind != DT_OBJECT_FLOAT || dt_dtype_is_float(standard);
         if (fits && literal) settled = dt_to_tensor(e, settled, standard);
         if (fits && !literal && standard != DT_N_DTYPES) settled = dt_emit_convert(e, settled.value, standard);
@@ -151,7 +153,7 @@ static bool fit_tensor(dt_elaborator *e, const dt_type_syntax *type, dt_object *
     if (dt_is_poison(settled)) return false;
     const char *more = "";
     bool fits = settled.kind == DT_OBJECT_TENSOR;
-    fits = fits && (dt_type_word_holds(type->word, settled.value->dtype) || dt_stands_for(e, settled.value->dtype, type->word));
+    fits = fits && (dt_type_word_holds(word, settled.value->dtype) || dt_stands_for(e, settled.value->dtype, word));
     fits = fits && fit_shape(e, type, settled.value->shape, &more);
     if (fits)
         *object = settled;
@@ -283,8 +285,9 @@ void dt_help_with_type(dt_elaborator *e, dt_diagnostic *diagnostic, const dt_typ
         return;
     }
     dt_shape shape = object.value->shape;
-    if (!dt_type_word_holds(type->word, object.value->dtype)) {
-        const char *to = dt_dtype_from_name(type->word) != DT_N_DTYPES ? type->word : strcmp(type->word, "integer") == 0 ? "i32" : "f32";
+    const char *word = dt_word_that_holds(type->word);
+    if (!dt_type_word_holds(word, object.value->dtype)) {
+        const char *to = dt_dtype_from_name(word) != DT_N_DTYPES ? word : strcmp(word, "integer") == 0 ? "i32" : "f32";
         bool cuts = dt_dtype_is_float(object.value->dtype) && !dt_dtype_is_float(dt_dtype_from_name(to));
         dt_diagnostic_help(diagnostic, "convert it%s: %s(%s)", cuts ? ", if it holds whole numbers" : "", to, name);
         return;

@@ -17,6 +17,10 @@
  *   elaborate_train.c       objective, grad, optimizers
  *   elaborate_data.c        pipelines
  *   elaborate_text.c        functions of text in pipelines
+ *   elaborate_bounds.c      numbers out of a parameter's bounds
+ *   elaborate_ranges.c      between which numbers a value lies
+ *   elaborate_meaning.c     programs that probably mean something else
+ *   elaborate_unread.c      names that nobody reads, and warnings that are not wanted
  *   builtins*.c             functions that cannot be written in the language
  *
  * Three stacks carry the work: C's own, bounded by `depth`; frames, one for each call of a function of the language; and visits, one for each layer
@@ -138,7 +142,8 @@ typedef struct dt_variable_state { /* of a variable, within the function being b
     bool written;                  /* current is not what the variable held at the start */
     bool detached;                 /* … and is no version yet: see dt_variable_read */
     DT_LIST(dt_value *) versions;  /* values that a forward pass has read, which gradients are taken at */
-    bool trained;                  /* a parameter that an optimizer has written, in this function or another */
+    bool trained;                  /* a parameter that an optimizer has written, or a state that was, in this function or another */
+    bool follows;                  /* a parameter whose optimizer got others in place of gradients */
 } dt_variable_state;
 
 typedef struct dt_regularization {
@@ -172,6 +177,16 @@ typedef struct dt_summed {
     dt_object total;
 } dt_summed;
 
+typedef struct dt_target { /* what a call was given for a parameter of type target[…] */
+    const dt_value *value;
+    int first, limit; /* ids of the values that the call has made; limit -1: it has not ended */
+} dt_target;
+
+typedef struct dt_application {
+    const dt_optimizer *optimizer;
+    const dt_tree *tree;
+} dt_application;
+
 typedef struct dt_step_work {
     const dt_declaration *declaration;
     dt_function *function;
@@ -187,6 +202,9 @@ typedef struct dt_step_work {
     DT_LIST(dt_paced) paced;
     DT_LIST(dt_instance *) called; /* models, in order */
     DT_LIST(bool) weak;            /* by id of value: see elaborate_mixed.c */
+    DT_LIST(dt_target) targets;    /* this and what follows: see elaborate_meaning.c */
+    DT_LIST(const dt_value *) probabilities, divided;
+    DT_LIST(dt_application) applications;
     bool trains;
     dt_span applied;    /* the last call that updated parameters */
     int64_t n_poisoned; /* when it began */
@@ -296,7 +314,8 @@ enum {
 /* ---- diagnostics (elaborate.c) ----
  * A mistake found inside the library is shown where the user's text called it, with the library's line as a note. */
 dt_diagnostic *dt_elaborator_error(dt_elaborator *e, dt_span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
-dt_diagnostic *dt_elaborator_warning(dt_elaborator *e, dt_span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
+dt_diagnostic *dt_elaborator_warning(dt_elaborator *e, dt_warning_kind warning, dt_span span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 dt_object dt_elaborator_fail(dt_elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3))); /* error at e->at; poison */
 dt_span dt_elaborator_user_span(const dt_elaborator *e, dt_span span);                                         /* where the user's text is at work */
 const char *dt_elaborator_place(const dt_elaborator *e, dt_span span);    /* "line 11", or "nn.dt, line 11" from elsewhere */
@@ -403,6 +422,9 @@ dt_object dt_run_body(dt_elaborator *e, dt_frame *frame); /* of the callee, in t
 dt_object dt_call_with(dt_elaborator *e, dt_object callee, const dt_object *objects, size_t n); /* positional, from C */
 /* Binds actuals to the callable's parameters in a new scope; types are checked. objects [n parameters] may be NULL. false: reported. */
 bool dt_bind_arguments(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_frame *frame);
+/* Whether the numbers among its arguments, which are bound in `frame`, are within the bounds of its head. matched[parameter]: an actual; -1: the
+ * default. false: reported. */
+bool dt_check_bounds(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, const int *matched, dt_frame *frame);
 uint64_t dt_next_stream(dt_elaborator *e, const char *name); /* of random numbers, for the call about to happen */
 bool dt_is_callable(dt_object object);
 dt_object dt_to_schedule(dt_elaborator *e, dt_object object); /* a number becomes a function; POISON: it is neither, reported */
@@ -508,6 +530,8 @@ void dt_regularize(dt_elaborator *e, dt_object term);
 dt_object dt_broadcast_weight(dt_elaborator *e, dt_object weight, dt_value *x); /* to the shape of x, of which it is a leading part, and its type */
 dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const char *normalize, dt_object over);
 dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over);
+/* By id, what the gradient of `y` flows into; past_targets: but not where it is a call's target. */
+bool *dt_reached_from(dt_elaborator *e, dt_value *y, bool past_targets);
 dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_object over, dt_object weight, const char *normalize);
 dt_object dt_apply(dt_elaborator *e, dt_object optimizer, dt_object tree, dt_object when);
 /* What is written in an optimizer: the old value where the update does not happen. */
@@ -540,6 +564,34 @@ dt_object dt_apply_text_function(dt_elaborator *e, dt_text_kind kind, const dt_o
 void dt_example_add_input(dt_elaborator *e, int component, const dt_text_value *text, dt_value *value);
 void dt_write_operands(dt_elaborator *e, dt_stage_declaration *stage); /* e->example, as arguments of the stage (abi/text.h) */
 bool dt_pipeline_may_give_text(const dt_pipeline_declaration *pipeline, int component);
+
+/* ---- warnings ---- */
+/* The element type of a head's word that says what numbers mean, `logits`, `probability` and `target`: float. Other words as they are. */
+const char *dt_word_that_holds(const char *word);
+void dt_note_arguments(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, const int *matched, const dt_frame *frame);
+void dt_note_result(dt_elaborator *e, const dt_type_syntax *type, dt_object result);
+void dt_note_end(dt_elaborator *e, size_t n_targets); /* of a call, before which there were so many targets */
+void dt_note_division(dt_elaborator *e, const dt_expression *x, dt_object result);
+void dt_note_application(dt_elaborator *e, const dt_optimizer *optimizer, const dt_tree *tree);
+bool dt_is_target_of(const dt_elaborator *e, const dt_value *operand,
+                     const dt_value *user);                                /* it is given as a target to the call that made `user` */
+void dt_check_targets(dt_elaborator *e, dt_object scalar, dt_object over); /* of minimize that was not told what to train */
+void dt_check_divided(dt_elaborator *e, dt_value *value);                  /* what is minimized, or a gradient */
+void dt_check_states(dt_elaborator *e);                                    /* of the whole program */
+
+typedef enum dt_range_kind {
+    DT_RANGE_OTHER,
+    DT_RANGE_NEUTRAL, /* a parameter or a number */
+    DT_RANGE_LINEAR   /* sums of products with parameters: any number, as logits are */
+} dt_range_kind;
+typedef struct dt_value_range {
+    double low, high;
+    dt_range_kind kind;
+} dt_value_range;
+dt_value_range dt_find_range(dt_elaborator *e, const dt_value *value);
+bool dt_is_probability(dt_value_range range);
+
+void dt_finish_warnings(dt_elaborator *e); /* of the program as a whole, which has no mistakes */
 
 /* ---- builtins ---- */
 typedef dt_object dt_builtin_function(dt_elaborator *e, const dt_object *arguments);

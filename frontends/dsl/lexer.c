@@ -23,7 +23,8 @@ typedef struct lexer {
     const char *at, *line_start;
     int line;
     DT_LIST(dt_token) tokens;
-    DT_LIST(char) brackets; /* the open ones: ( [ {, HEAD */
+    DT_LIST(char) brackets;  /* the open ones: ( [ {, HEAD */
+    DT_LIST(dt_span) allows; /* `# allow: name` on lines of their own: they are about the line of the next token */
 } lexer;
 
 const char *dt_source_text(const char *text) {
@@ -42,6 +43,8 @@ static dt_span span_from(const lexer *l, const char *start) {
 
 static dt_token *push(lexer *l, dt_token_kind kind, const char *start) {
     dt_token token = {.kind = kind, .span = span_from(l, start)};
+    for (size_t i = 0; i < l->allows.n && kind != DT_TOKEN_NEWLINE; i++) dt_diagnostics_allow(l->diagnostics, l->allows.items[i], token.span.line);
+    if (kind != DT_TOKEN_NEWLINE) l->allows.n = 0;
     dt_list_push(l->arena, &l->tokens, token);
     return &l->tokens.items[l->tokens.n - 1];
 }
@@ -149,10 +152,10 @@ static void lex_number(lexer *l) {
     token->f = strtod(digits, NULL);
     errno = 0;
     if (!is_float) token->i = strtoll(digits, NULL, 10);
-    if (errno == ERANGE) dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, token->span, "%s does not fit in 64 bits", digits);
+    if (errno == ERANGE) dt_diagnostics_add(l->diagnostics, token->span, "%s does not fit in 64 bits", digits);
     if (is_letter(*l->at)) {
         while (is_letter(*l->at) || is_digit(*l->at)) l->at++;
-        dt_diagnostic *error = dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, token->span, "a number runs into a name");
+        dt_diagnostic *error = dt_diagnostics_add(l->diagnostics, token->span, "a number runs into a name");
         dt_diagnostic_help(error, "put an operator or a blank between them");
     }
 }
@@ -168,18 +171,29 @@ static void lex_string(lexer *l) {
             char escaped = *l->at++;
             c = escaped == 'n' ? '\n' : escaped == 't' ? '\t' : escaped;
             if (strchr("nt\\\"", escaped) == NULL)
-                dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, span_from(l, l->at - 2), "\\%c means nothing in a string: \\n \\t \\\\ \\\" do",
-                                   escaped);
+                dt_diagnostics_add(l->diagnostics, span_from(l, l->at - 2), "\\%c means nothing in a string: \\n \\t \\\\ \\\" do", escaped);
         }
         dt_text_append_bytes(&value, &c, 1);
     }
     if (*l->at == *start)
         l->at++;
     else
-        dt_diagnostic_help(dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, span_from(l, start), "the string does not end on its line"),
-                           "close it with \"");
-    if (*start == '\'') dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, span_from(l, start), "a string stands in double quotes");
+        dt_diagnostic_help(dt_diagnostics_add(l->diagnostics, span_from(l, start), "the string does not end on its line"), "close it with \"");
+    if (*start == '\'') dt_diagnostics_add(l->diagnostics, span_from(l, start), "a string stands in double quotes");
     push(l, DT_TOKEN_STRING, start)->text = value.data;
+}
+
+/* To the end of the line: about what stands before it there, or else about the line that follows. */
+static void lex_comment(lexer *l) {
+    const char *start = l->at;
+    l->at += strcspn(l->at, "\n");
+    if (strncmp(start + 1 + strspn(start + 1, " \t"), "allow:", strlen("allow:")) != 0) return;
+    dt_span span = span_from(l, start);
+    bool follows_code = strspn(l->line_start, " \t\r") < (size_t)(start - l->line_start);
+    if (follows_code)
+        dt_diagnostics_allow(l->diagnostics, span, l->line);
+    else
+        dt_list_push(l->arena, &l->allows, span);
 }
 
 static void track_bracket(lexer *l, char c) {
@@ -217,10 +231,9 @@ static void lex_symbol(lexer *l) {
         while (((unsigned char)*l->at & 0xc0) == 0x80) l->at++;
         dt_span span = span_from(l, start);
         if (*start > ' ' && *start < 0x7f)
-            dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, span, "'%c' means nothing here", *start);
+            dt_diagnostics_add(l->diagnostics, span, "'%c' means nothing here", *start);
         else
-            dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, span, "'%.*s' (U+%04X) means nothing here", span.length, start,
-                               code_point(start, span.length));
+            dt_diagnostics_add(l->diagnostics, span, "'%.*s' (U+%04X) means nothing here", span.length, start, code_point(start, span.length));
         return;
     }
     l->at += longest;
@@ -239,7 +252,7 @@ dt_token *dt_lex(dt_arena *arena, dt_diagnostics *diagnostics, int file, const c
         else if (c == ' ' || c == '\t' || c == '\r')
             l.at++;
         else if (c == '#')
-            l.at += strcspn(l.at, "\n");
+            lex_comment(&l);
         else if (is_letter(c))
             lex_name(&l);
         else if (is_digit(c))

@@ -60,7 +60,7 @@ dt_diagnostic *dt_parser_error(dt_parser *p, dt_span span, const char *format, .
     p->panicked = true;
     bool follows = dt_diagnostics_has_error(p->diagnostics, span.file, span.line);
     dt_diagnostic *error =
-        follows ? dt_diagnostics_swallowed(p->diagnostics) : dt_diagnostics_vadd(p->diagnostics, DT_SEVERITY_ERROR, span, format, arguments);
+        follows ? dt_diagnostics_swallowed(p->diagnostics) : dt_diagnostics_vadd(p->diagnostics, span, format, arguments);
     va_end(arguments);
     return error;
 }
@@ -181,7 +181,7 @@ static dt_block parse_block(dt_parser *p) {
         if (p->panicked) recover(p), break_statement(p, statement, start);
         const dt_statement *before = block.n > 0 ? block.items[block.n - 1] : NULL;
         if (before != NULL && before->kind == DT_STATEMENT_RETURN && !dt_diagnostics_has_error(p->diagnostics, first->span.file, first->span.line))
-            dt_diagnostic_help(dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, statement->span, "nothing comes here: return ends the body"),
+            dt_diagnostic_help(dt_diagnostics_add(p->diagnostics, statement->span, "nothing comes here: return ends the body"),
                                "put it before the return in line %d", before->span.line);
         dt_list_push(p->arena, &block, statement);
     }
@@ -273,7 +273,7 @@ static void parse_report(dt_parser *p, dt_statement *s) {
     for (size_t i = 0; i < s->arguments.n && ends && !p->panicked; i++) {
         if (s->arguments.items[i].name != NULL) continue;
         s->broken = true;
-        dt_diagnostic *error = dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, s->arguments.items[i].span, "a report needs a name");
+        dt_diagnostic *error = dt_diagnostics_add(p->diagnostics, s->arguments.items[i].span, "a report needs a name");
         dt_diagnostic_help(error, "write report name: expression");
     }
 }

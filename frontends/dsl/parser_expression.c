@@ -346,6 +346,26 @@ dt_type_syntax *dt_parse_type(dt_parser *p, bool may_be_enum) {
     return type;
 }
 
+static bool at_bound(const dt_parser *p) {
+    return dt_parser_is(p, DT_TOKEN_LESS) || dt_parser_is(p, DT_TOKEN_LESS_EQUAL) || dt_parser_is(p, DT_TOKEN_GREATER) ||
+           dt_parser_is(p, DT_TOKEN_GREATER_EQUAL);
+}
+
+/* float >= 0 < 1 */
+static void parse_bounds(dt_parser *p, dt_parameter *parameter) {
+    const dt_type_syntax *type = parameter->type;
+    bool is_number = type == NULL || (type->word != NULL && !type->has_dims);
+    if (at_bound(p) && !is_number) {
+        dt_diagnostic *error = dt_parser_error(p, dt_parser_peek(p, 0)->span, "bounds are for numbers, %s is none", parameter->name);
+        dt_diagnostic_help(error, "write them after float, int or schedule: rate: float >= 0 < 1");
+    }
+    while (!p->panicked && at_bound(p)) {
+        dt_bound bound = {.operator= dt_parser_next(p)->kind};
+        bound.limit = parse_level(p, LEVEL_ADD);
+        dt_list_push(p->arena, &parameter->bounds, bound);
+    }
+}
+
 void dt_parse_parameters(dt_parser *p, dt_callable *callable) {
     if (!dt_parser_expect(p, DT_TOKEN_OPEN_ROUND, "before the parameters")) return;
     while (!dt_parser_is(p, DT_TOKEN_CLOSE_ROUND) && !p->panicked) {
@@ -354,8 +374,9 @@ void dt_parse_parameters(dt_parser *p, dt_callable *callable) {
         dt_parameter parameter = {.name = name->text, .span = name->span};
         for (size_t i = 0; i < callable->parameters.n; i++)
             if (strcmp(callable->parameters.items[i].name, name->text) == 0)
-                dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, name->span, "two parameters are called %s", name->text);
+                dt_diagnostics_add(p->diagnostics, name->span, "two parameters are called %s", name->text);
         if (dt_parser_accept(p, DT_TOKEN_COLON)) parameter.type = dt_parse_type(p, true);
+        parse_bounds(p, &parameter);
         if (dt_parser_accept(p, DT_TOKEN_ASSIGN)) parameter.standard = dt_parse_expression(p);
         dt_list_push(p->arena, &callable->parameters, parameter);
         if (!dt_parser_accept(p, DT_TOKEN_COMMA)) break;

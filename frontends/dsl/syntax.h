@@ -28,10 +28,17 @@ typedef struct dt_type_syntax {
     DT_LIST(const char *) choices;
 } dt_type_syntax;
 
+/* `>= 0`, of what a parameter is given. */
+typedef struct dt_bound {
+    dt_token_kind operator; /* LESS, LESS_EQUAL, GREATER, GREATER_EQUAL */
+    dt_expression *limit;   /* which may name other parameters */
+} dt_bound;
+
 typedef struct dt_parameter {
     const char *name;
     dt_span span;
-    dt_type_syntax *type;    /* NULL: anything */
+    dt_type_syntax *type; /* NULL: anything */
+    DT_LIST(dt_bound) bounds;
     dt_expression *standard; /* NULL: must be given */
 } dt_parameter;
 

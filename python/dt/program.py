@@ -95,11 +95,13 @@ class Diagnostic(NamedTuple):
     """All of it as a terminal shows it, with the line of the program and carets below it."""
     json: str
     """All of it as `dtc --diagnostics=json` writes it, a line."""
+    name: str
+    """Of a warning, `"never-read"`: what `# allow: never-read` silences. Empty of an error."""
 
     @classmethod
     def _of(cls, described: tuple[Any, ...]) -> Diagnostic:
-        is_error, file, line, column, message, remarks, text, json = described
-        return cls(is_error, file, line, column, message, tuple(remark for _, remark in remarks), text.rstrip("\n"), json.rstrip("\n"))
+        is_error, file, line, column, message, remarks, text, json, name = described
+        return cls(is_error, file, line, column, message, tuple(remark for _, remark in remarks), text.rstrip("\n"), json.rstrip("\n"), name)
 
 
 class Layer(NamedTuple):

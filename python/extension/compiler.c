@@ -24,7 +24,7 @@ static int append(PyObject *list, PyObject *item) {
     return is_wrong;
 }
 
-/* (is_error, file or None, line, column, message, [(is_help, text), …], text, json) */
+/* (is_error, file or None, line, column, message, [(is_help, text), …], text, json, name) */
 static PyObject *describe_diagnostic(const dtc_diagnostic *diagnostic) {
     PyObject *remarks = PyList_New(0);
     for (size_t i = 0; remarks != NULL && i < diagnostic->n_remarks; i++) {
@@ -32,9 +32,9 @@ static PyObject *describe_diagnostic(const dtc_diagnostic *diagnostic) {
         if (append(remarks, Py_BuildValue("(ON)", remark->is_help ? Py_True : Py_False, dtpy_read_text(remark->text)))) Py_CLEAR(remarks);
     }
     if (remarks == NULL) return NULL;
-    return Py_BuildValue("(OziiNNNN)", diagnostic->severity == DTC_ERROR ? Py_True : Py_False, diagnostic->line > 0 ? diagnostic->file : NULL,
+    return Py_BuildValue("(OziiNNNNs)", diagnostic->severity == DTC_ERROR ? Py_True : Py_False, diagnostic->line > 0 ? diagnostic->file : NULL,
                          diagnostic->line, diagnostic->column, dtpy_read_text(diagnostic->message), remarks, dtpy_read_text(diagnostic->text),
-                         dtpy_read_text(diagnostic->json));
+                         dtpy_read_text(diagnostic->json), diagnostic->name);
 }
 
 static int on_diagnostic(void *context, const dtc_diagnostic *diagnostic) {

@@ -4,7 +4,7 @@ import pathlib
 import subprocess
 import tempfile
 
-FIELDS = ["severity", "file", "line", "column", "end", "message", "notes", "hints"]
+FIELDS = ["severity", "name", "file", "line", "column", "end", "message", "notes", "hints"]
 
 WRONG = """use nn
 model N(x: f32[B, 4]) -> f32[B, 2] { return dense(x, unit: 2) }
@@ -30,6 +30,7 @@ def main():
         for command in (["compile"], ["summary"], ["graph"], ["check"]):
             findings = told(folder, *command, "wrong.dt")
             assert [f["severity"] for f in findings] == ["error", "warning", "error"], findings
+            assert [f["name"] for f in findings] == [None, "value-not-used", None], findings
             first, last = findings[0], findings[-1]
             assert (first["file"], first["line"], first["column"], first["end"]) == ("wrong.dt", 2, 54, 58), first
             assert first["message"] == "dense has no parameter unit" and first["hints"] == ["did you mean units?"] and len(first["notes"]) == 1

@@ -2,6 +2,7 @@
 
     ```dt program       a whole program: must compile, without a word on standard error; it may have a name, `dt program line.dt`
     ```dt error         a whole program that must be refused; the block right after it, without a language, is what dtc prints for it
+    ```dt warning       a whole program that must compile, with warnings: the block right after it, likewise
     ```dt library nn    the heads of that module, as they are there: all that is not private
     ```dt               a piece of a program: not compiled
 
@@ -16,7 +17,8 @@ import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = ("docs/language.md", "docs/tutorial.md", "docs/from-keras.md", "docs/from-pytorch.md", "docs/design.md", "docs/hacking.md", "README.md")
-KINDS = re.compile(r"dt( program( \w+\.dt)?| error| library \w+)?$")
+KINDS = re.compile(r"dt( program( \w+\.dt)?| error| warning| library \w+)?$")
+WHOLE = ("dt program", "dt error", "dt warning")
 LIBRARY = SOURCE / "frontends/dsl/std"
 PROGRAM_NAME = "example.dt"  # what messages call the program
 
@@ -99,15 +101,16 @@ def check_document(text):
             complaints.append((start, f"there is no kind of block `{info}`"))
         if info.startswith("dt library "):
             complaints += [(start, sentence) for sentence in library_complaints(info.split()[-1], "\n".join(lines[start:end]) + "\n")]
-        if not info.startswith(("dt program", "dt error")):
+        if not info.startswith(WHOLE):
             continue
         status, printed = front_end("\n".join(lines[start:end]) + "\n")
         if info.startswith("dt program"):
             if status != 0 or printed:
                 complaints.append((start, f"should compile without a word, exit status {status}:\n{printed}"))
             continue
-        if status != 1:
-            complaints.append((start, f"should be refused with exit status 1, not {status}:\n{printed}"))
+        wanted = 1 if info == "dt error" else 0
+        if status != wanted or not printed:
+            complaints.append((start, f"should end with exit status {wanted} and a message, not {status}:\n{printed}"))
         message = message_block(lines, all_blocks, i)
         expected = "\n".join(lines[message[1]:message[2]]) + "\n" if message else ""
         if expected != printed:
@@ -124,6 +127,7 @@ def self_check():
     assert not check_document(good)[0]
     assert check_document(wrong)[0]
     assert check_document(good.replace("dt program", "dt error"))[0]
+    assert check_document(good.replace("dt program", "dt warning"))[0]
     assert check_document(good.replace("dt program", "dt programme"))[0]
     assert check_document("```dt library losses\nfn huber(target, predicted)\n```\n")[0]
     assert unnamed("")
@@ -139,7 +143,7 @@ def main():
         path = SOURCE / name
         text = path.read_text()
         complaints, new_text = check_document(text)
-        n += sum(info.startswith(("dt program", "dt error")) for info, _, _ in blocks(text.splitlines()))
+        n += sum(info.startswith(WHOLE) for info, _, _ in blocks(text.splitlines()))
         if "--update" in sys.argv[1:] and new_text != text:
             path.write_text(new_text)
             print(f"{name}: rewritten")

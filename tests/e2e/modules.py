@@ -92,7 +92,7 @@ def namesakes():
         (folder / "beside.dt").write_text(BESIDE)
         alone = run("dtc", "compile", "beside.dt", "--emit=ir", folder=folder)
         (folder / "losses.dt").write_text(NAMESAKE)
-        for program, warnings in (("beside.dt", ["beside.dt:2:5: warning: losses is the library's module, not the file losses.dt"]), ("losses.dt", [])):
+        for program, warnings in (("beside.dt", ["beside.dt:2:5: warning: losses is the library's module, not the file losses.dt [namesake]"]), ("losses.dt", [])):
             done = subprocess.run(["dtc", "compile", program, "--emit=ir"], cwd=folder, capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, done.stderr
             assert [line for line in done.stderr.splitlines() if ": warning: " in line] == warnings, done.stderr

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import layouts  # noqa: E402
 from training import FOLDER, Run, check, compile_program, finish  # noqa: E402
 
-TEXT = (pathlib.Path(os.environ["DT_SOURCE"]) / "tests/programs/optimizers.dt").read_text()
+TEXT = (pathlib.Path(os.environ["DT_SOURCE"]) / "tests/programs/every_optimizer.dt").read_text()
 case = layouts.Case("optimizers", TEXT, 24)
 
 

@@ -92,7 +92,7 @@ agrees(lamb, wanted["lamb"], 2, devices="cpu:1x2")
 agrees(lamb, wanted["lamb"], 2, "--check-numerics")
 
 # Every optimizer of the library at once, each with a model of its own; some keep states that are not updated element by element.
-every = layouts.Case("every", (pathlib.Path(os.environ["DT_SOURCE"]) / "tests/programs/optimizers.dt").read_text(), 24)
+every = layouts.Case("every", (pathlib.Path(os.environ["DT_SOURCE"]) / "tests/programs/every_optimizer.dt").read_text(), 24)
 agrees(every, layouts.train_one(every, 6)[0], 2)
 
 # Whoever goes on, in mid-epoch, goes on from the same checkpoint.
