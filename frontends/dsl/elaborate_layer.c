@@ -338,19 +338,19 @@ static dt_instance *new_instance(dt_elaborator *e, const dt_callee *callee, dt_i
     return instance;
 }
 
-dt_instance *dt_child_instance(dt_elaborator *e, const dt_callee *callee, dt_span span, const dt_expression *written) {
+dt_instance *dt_child_instance(dt_elaborator *e, const dt_callee *callee, dt_site site, const dt_expression *written) {
     dt_visit *visit = e->visit;
     const char *name = dt_name_of_child(e, callee, written);
     dt_instance *child = find_child(visit->instance, name);
     if (visit->first) {
         if (child != NULL) {
-            dt_diagnostic *error = dt_elaborator_error(e, span, "%s has a layer called %s already", visit->instance->path, name);
+            dt_diagnostic *error = dt_elaborator_error(e, site.span, "%s has a layer called %s already", visit->instance->path, name);
             dt_diagnostic_note(error, "it is the call in %s", dt_elaborator_place(e, child->first_call));
             dt_diagnostic_help(error, "name one of them otherwise: … as name");
             return NULL;
         }
-        child = new_instance(e, callee, visit->instance, name, span);
-        child->site = dt_site_of(e, span);
+        child = new_instance(e, callee, visit->instance, name, site.span);
+        child->site = site;
         dt_list_push(e->arena, &visit->instance->children, child);
         return child;
     }
@@ -359,7 +359,7 @@ dt_instance *dt_child_instance(dt_elaborator *e, const dt_callee *callee, dt_spa
         return NULL;
     }
     visit->n_children++;
-    return dt_same_site(e, child, span) ? child : NULL;
+    return dt_same_site(e, child, site) ? child : NULL;
 }
 
 static dt_instance *model_instance(dt_elaborator *e, const dt_callee *callee, dt_span span) {
@@ -416,7 +416,7 @@ dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actu
     }
     dt_instance *instance = is_model                   ? model_instance(e, callee, span)
                             : callee->instance != NULL ? dt_bound_instance(e, callee, span)
-                                                       : dt_child_instance(e, callee, span, written);
+                                                       : dt_child_instance(e, callee, dt_site_of(e, span, actuals, n), written);
     if (instance == NULL) return dt_poison();
     dt_visit visit = {.instance = instance, .first = !instance->complete, .loop = e->loop, .serial = ++e->n_visits, .outer = e->visit};
     visit.call = dt_elaborator_user_span(e, span);

@@ -1,6 +1,6 @@
 /* elaborate_site: which layer a call means. A call in the text of a layer or model binds one layer: it is known by its place, by the calls of
  * functions through which it was reached, and by the iterations of `for` around these. What is called again must bind the same layers from the same
- * sites, or parameters would move from one to another without a word.
+ * sites, or parameters would move from one to another without a word. In a loop an argument may say which layer is meant, too.
  *
  * A layer that `layer` has bound is a value, which is called at any place and any number of times: there the site is that of the binding. */
 #include "frontends/dsl/elaborator.h"
@@ -40,21 +40,54 @@ static void describe_loops(dt_elaborator *e, dt_text *text, const dt_unrolled_lo
         dt_text_format(text, " (iteration %zu of %zu)", loop->turn + 1, loop->n_turns);
 }
 
-static const char *describe_site(dt_elaborator *e, dt_span span, bool exact) {
+static const char *describe_site(dt_elaborator *e, dt_span span, bool exact, bool with_loops) {
     dt_text text = {.arena = e->arena};
     const dt_visit *visit = e->visit;
     for (const dt_frame *frame = e->frame; frame != NULL; frame = frame->caller) {
         if (frame != e->frame) dt_text_append(&text, ", called in ");
         dt_text_append(&text, dt_elaborator_place(e, span));
         if (exact) dt_text_format(&text, ", column %d", span.column);
-        describe_loops(e, &text, e->loop, visit->loop, frame);
+        if (with_loops) describe_loops(e, &text, e->loop, visit->loop, frame);
         if (frame == visit->frame) break;
         span = frame->call;
     }
     return text.data;
 }
 
-dt_site dt_site_of(dt_elaborator *e, dt_span span) { return (dt_site){describe_site(e, span, true), describe_site(e, span, false)}; }
+dt_site dt_site_of(dt_elaborator *e, dt_span span, const dt_actual *actuals, size_t n) {
+    return (dt_site){.span = span,
+                     .exact = describe_site(e, span, true, true),
+                     .text = describe_site(e, span, false, true),
+                     .place = describe_site(e, span, true, false),
+                     .actuals = dt_arena_copy(e->arena, actuals, n * sizeof *actuals),
+                     .n_actuals = n};
+}
+
+static const char *identify_argument(dt_elaborator *e, const dt_site *site, size_t i) {
+    dt_object object = site->actuals[i].object;
+    return object.kind == DT_OBJECT_BOOL ? dt_object_describe(e->arena, object) : identify(e, object);
+}
+
+/* Whether argument i, which is `known` in one call of a loop, is another in others: it may stand for the iteration. */
+static bool varies(dt_elaborator *e, const dt_instance *owner, const dt_site *site, size_t i, const char *known) {
+    for (size_t k = 0; k < owner->children.n; k++) {
+        const dt_site *other = &owner->children.items[k]->site;
+        if (other->n_actuals != site->n_actuals || strcmp(other->place, site->place) != 0) continue;
+        const char *others = identify_argument(e, other, i);
+        if (others != NULL && strcmp(others, known) != 0) return true;
+    }
+    return false;
+}
+
+/* An argument that numbers the layers of a loop, as in `k = i if forward else n - 1 - i`, and is another than it was; n_actuals: there is none. */
+static size_t other_argument(dt_elaborator *e, const dt_instance *owner, const dt_site *here, const dt_site *there) {
+    size_t i = 0;
+    for (; i < here->n_actuals && here->n_actuals == there->n_actuals; i++) {
+        const char *now = identify_argument(e, here, i), *then = identify_argument(e, there, i);
+        if (now != NULL && then != NULL && strcmp(now, then) != 0 && varies(e, owner, there, i, then)) return i;
+    }
+    return here->n_actuals;
+}
 
 const dt_visit *dt_shared_visit(const dt_elaborator *e) {
     const dt_visit *visit = e->visit;
@@ -66,13 +99,21 @@ const dt_visit *dt_shared_visit(const dt_elaborator *e) {
     return visit;
 }
 
-bool dt_same_site(dt_elaborator *e, dt_instance *child, dt_span span) {
-    dt_site site = dt_site_of(e, span);
+bool dt_same_site(dt_elaborator *e, dt_instance *child, dt_site site) {
     dt_instance *owner = e->visit->instance;
-    if (owner->broken || strcmp(site.exact, child->site.exact) == 0) return true;
+    bool is_same = strcmp(site.exact, child->site.exact) == 0;
+    size_t other = is_same ? other_argument(e, owner, &site, &child->site) : site.n_actuals;
+    if (owner->broken || (is_same && other == site.n_actuals)) return true;
     const dt_visit *shared = dt_shared_visit(e);
-    bool is_clear = strcmp(site.text, child->site.text) != 0;
-    dt_diagnostic *error = dt_elaborator_error(e, span, "%s is another layer here than in the first call of %s", child->path, shared->instance->path);
+    bool is_clear = is_same || strcmp(site.text, child->site.text) != 0;
+    if (is_same) {
+        const char *name = site.actuals[other].name;
+        if (name == NULL) name = other < child->callable->parameters.n ? child->callable->parameters.items[other].name : "an argument";
+        site.text = dt_arena_format(e->arena, "%s, %s: %s", site.text, name, identify_argument(e, &site, other));
+        child->site.text = dt_arena_format(e->arena, "%s, %s: %s", child->site.text, name, identify_argument(e, &child->site, other));
+    }
+    dt_diagnostic *error =
+        dt_elaborator_error(e, site.span, "%s is another layer here than in the first call of %s", child->path, shared->instance->path);
     dt_diagnostic_note(error, "here: %s", is_clear ? site.text : site.exact);
     dt_diagnostic_note(error, "there: %s", is_clear ? child->site.text : child->site.exact);
     dt_diagnostic_note(error, "the first call of %s is in %s, this one in %s", shared->instance->path,
@@ -146,7 +187,7 @@ dt_object dt_evaluate_layer(dt_elaborator *e, const dt_expression *x) {
     }
     if (!check_bound(e, object.callee, &bound)) return dt_poison();
     bool is_first = e->visit->first;
-    dt_instance *instance = dt_child_instance(e, object.callee, x->span, x);
+    dt_instance *instance = dt_child_instance(e, object.callee, dt_site_of(e, x->span, bound.items, bound.n), x);
     if (instance == NULL) return dt_poison();
     instance->is_bound = true;
     if (is_first) dt_list_push(e->arena, &e->bound, instance);

@@ -68,8 +68,12 @@ struct dt_file {
 
 /* A point in the text of a layer or model, with the calls of functions and the iterations of `for` through which it was reached. */
 typedef struct dt_site {
+    dt_span span;
     const char *exact; /* equal for the same one in two unrollings */
     const char *text;  /* for messages: "line 7 (i = 3), called in line 12" */
+    const char *place; /* without the loops: equal for all calls of one */
+    const struct dt_actual *actuals;
+    size_t n_actuals;
 } dt_site;
 
 struct dt_instance {
@@ -483,14 +487,15 @@ bool dt_frozen_exists(const dt_elaborator *e, const char *path); /* whether anyt
 bool dt_is_frozen(const dt_elaborator *e, const char *path);
 int dt_count_up(dt_elaborator *e, dt_counters *counters, const char *name); /* 0 at the first call */
 /* The instance of the layer or model at work that a call, or a `layer` value, owns; NULL: reported. written: NULL when it comes from C. */
-dt_instance *dt_child_instance(dt_elaborator *e, const dt_callee *callee, dt_span span, const dt_expression *written);
+dt_instance *dt_child_instance(dt_elaborator *e, const dt_callee *callee, dt_site site, const dt_expression *written);
 const char *dt_numbered(dt_elaborator *e, const char *name, int n); /* name, name_1, … */
 /* A later call of a model, or of a bound layer, that does not meet what the first one met. */
 void dt_report_difference(dt_elaborator *e, const char *difference);
 /* ---- sites (elaborate_site.c) ---- */
-dt_site dt_site_of(dt_elaborator *e, dt_span span); /* within the unrolling at work */
+/* Of a call with these arguments, within the unrolling at work. */
+dt_site dt_site_of(dt_elaborator *e, dt_span span, const struct dt_actual *actuals, size_t n);
 const char *dt_name_of_child(dt_elaborator *e, const dt_callee *callee, const dt_expression *written);
-bool dt_same_site(dt_elaborator *e, dt_instance *child, dt_span span);            /* bound by the call at `span`; false: it is not, reported */
+bool dt_same_site(dt_elaborator *e, dt_instance *child, dt_site site);            /* that has bound it; false: it is another, reported */
 const dt_visit *dt_shared_visit(const dt_elaborator *e);                          /* of what was called before, and must be the same again */
 dt_object dt_evaluate_layer(dt_elaborator *e, const dt_expression *expression);   /* layer f(…) */
 dt_instance *dt_bound_instance(dt_elaborator *e, const dt_callee *c, dt_span at); /* that may be called here; NULL: reported */
