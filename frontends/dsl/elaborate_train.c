@@ -12,6 +12,9 @@ typedef struct search {
     dt_elaborator *e;
     const dt_file *file; /* whose text is at hand */
     DT_LIST(const dt_callable *) seen;
+    DT_LIST(const dt_declaration *) constants; /* seen likewise: one may be defined by itself */
+    DT_LIST(const char *) own;                 /* names that the text itself has bound up to this point: they are no fn's */
+    size_t first_own;                          /* of the declaration at hand */
 } search;
 
 static bool block_trains(search *s, const dt_block *block);
@@ -21,7 +24,11 @@ static bool callable_trains(search *s, const dt_callable *callable) {
     for (size_t i = 0; i < s->seen.n; i++)
         if (s->seen.items[i] == callable) return false;
     dt_list_push(s->e->arena, &s->seen, callable);
-    return block_trains(s, &callable->body);
+    size_t n_own = s->own.n;
+    for (size_t i = 0; i < callable->parameters.n; i++) dt_list_push(s->e->arena, &s->own, callable->parameters.items[i].name);
+    bool trains = block_trains(s, &callable->body);
+    s->own.n = n_own;
+    return trains;
 }
 
 /* What `name` is at the top of a file; NULL: nothing. */
@@ -30,17 +37,29 @@ static const dt_declaration *declared(const dt_file *file, const char *name) {
     return i >= 0 ? file->syntax->declarations.items[i] : NULL;
 }
 
+static bool constant_trains(search *s, const dt_declaration *d) {
+    for (size_t i = 0; i < s->constants.n; i++)
+        if (s->constants.items[i] == d) return false;
+    dt_list_push(s->e->arena, &s->constants, d);
+    return expression_trains(s, d->value);
+}
+
 static bool declaration_trains(search *s, const dt_file *file, const dt_declaration *d) {
     const dt_file *here = s->file;
+    size_t first_own = s->first_own;
     s->file = file;
-    bool trains = d->kind == DT_DECLARATION_FN ? callable_trains(s, d->callable) : d->kind == DT_DECLARATION_CONST && expression_trains(s, d->value);
+    s->first_own = s->own.n;
+    bool trains = d->kind == DT_DECLARATION_FN ? callable_trains(s, d->callable) : d->kind == DT_DECLARATION_CONST && constant_trains(s, d);
     s->file = here;
+    s->first_own = first_own;
     return trains;
 }
 
 static bool is_update(const char *name) { return strcmp(name, "minimize") == 0 || strcmp(name, "apply") == 0; }
 
 static bool name_trains(search *s, const char *name) {
+    for (size_t i = s->first_own; i < s->own.n; i++)
+        if (strcmp(s->own.items[i], name) == 0) return false;
     const dt_declaration *d = declared(s->file, name);
     if (d != NULL) return declaration_trains(s, s->file, d);
     for (size_t i = 0; i < s->file->uses.n; i++)
@@ -69,13 +88,21 @@ static bool expression_trains(search *s, const dt_expression *x) {
     return found || (x->callable != NULL && callable_trains(s, x->callable));
 }
 
+static void own_targets(search *s, const dt_statement *statement) {
+    for (size_t i = 0; i < statement->targets.n; i++) dt_list_push(s->e->arena, &s->own, statement->targets.items[i].name);
+}
+
 static bool block_trains(search *s, const dt_block *block) {
+    size_t n_own = s->own.n;
     for (size_t i = 0; i < block->n; i++) {
         const dt_statement *statement = block->items[i];
-        if (expression_trains(s, statement->value) || block_trains(s, &statement->body) || block_trains(s, &statement->otherwise)) return true;
+        if (expression_trains(s, statement->value)) return true;
         for (size_t k = 0; k < statement->arguments.n; k++)
             if (expression_trains(s, statement->arguments.items[k].value)) return true;
+        own_targets(s, statement);
+        if (block_trains(s, &statement->body) || block_trains(s, &statement->otherwise)) return true;
     }
+    s->own.n = n_own;
     return false;
 }
 
