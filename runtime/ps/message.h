@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 enum {
-    DT_PS_LOWEST_VERSION = 1, /* of the protocol, that this program speaks */
-    DT_PS_HIGHEST_VERSION = 1,
+    DT_PS_LOWEST_VERSION = 2, /* of the protocol, that this program speaks */
+    DT_PS_HIGHEST_VERSION = 2,
     DT_PS_HEAD_BYTES = 36, /* before the fields */
     DT_PS_MOST_SERVERS = 1024
 };

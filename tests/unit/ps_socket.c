@@ -219,7 +219,7 @@ static void who_does_not_belong_is_refused_and_named(void **state) {
         dt_ps_hello hello;
         const char *words;
     } refused[] = {{artifact, "its artifact has the SHA-256 0102030000000000…, that of server 0, one 0102030000000000…"},
-                   {version, "it speaks versions 2 to 4 of the protocol, and server 0, one 1 to 1"},
+                   {version, "it speaks versions 3 to 5 of the protocol, and server 0, one 2 to 2"},
                    {settings, "its settings are \"--replicas 8\", those of server 0, one \"--replicas 4\""}};
     dt_ps_socket *server = listen_as(ours, (dt_ps_socket_options){0});
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
