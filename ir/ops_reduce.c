@@ -188,11 +188,15 @@ dt_status *dt_gradient_reduce_product(dt_builder *builder, const dt_value *value
     DT_TRY(sum_of(builder, value, "where(x == 0, x, 0)", &sum));
     DT_TRY(sum_of(builder, value, "where(x == 0, x * x, 0)", &squares));
     DT_TRY(spread(builder, value, g, &g));
-    const char *names[] = {"x", "n", "g", "numbers", "zeros", "sum", "squares", "others"};
-    dt_value *values[] = {x, n, g, numbers, zeros, sum, squares, NULL};
+    const char *names[] = {"x", "n", "g", "numbers", "zeros", "sum", "squares", "others", "finite"};
+    dt_value *values[] = {x, n, g, numbers, zeros, sum, squares, NULL, NULL};
     DT_TRY(dt_build_expression(builder, &values[7],
                                "where(n == 1, 1, where(n == 2, sum - x, where(n == 3, 0.5 * ((sum - x) * (sum - x) - (squares - x * x)), 0)))", names,
                                values, 7));
-    return dt_build_expression(builder, &gradients[0], "where(x == 0, g * numbers * others, g * numbers / where(x == 0, 1, x) * zeros)", names,
-                               values, 8);
+    /* What is multiplied by a zero beside it must not be infinite, as a product of large numbers is: the gradient is 0 there. */
+    DT_TRY(dt_build_expression(builder, &values[8], "where(numbers - numbers == 0, numbers, 1)", names, values, 7));
+    return dt_build_expression(
+        builder, &gradients[0],
+        "where(x == 0, g * where(n == 1, numbers, finite) * others, g * where(n == 0, numbers, finite) / where(x == 0, 1, x) * zeros)", names, values,
+        9);
 }

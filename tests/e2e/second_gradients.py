@@ -50,6 +50,10 @@ for how, run, subject in (("interpreted", interpret, program), ("compiled", exec
     found = run(subject, "of_product", given)
     for i, name in enumerate(("first", "second", "third")):
         checks.near(f"product, {how}: {name}", found[f"result/{name}"], wanted[:, i], relative=1e-6)
+    large = np.array([[0, 1e30, 1e30, 1], [0, 0, 1e30, -1e30]], np.float32)  # whose product is infinite where a zero is left out
+    found = run(subject, "of_product", {"input/x": large, "input/v": given["input/v"][:2], "input/w": given["input/w"][:2]})
+    checks.that(np.array_equal(found["result/first"], [[np.inf, 0, 0, 0], [0, 0, 0, 0]]),
+                f"product, {how}: zeros beside what overflows: {found['result/first']}")
     found = run(subject, "of_product_of_two_axes", square)
     checks.near(f"product of two axes, {how}", found["result/second"].reshape(-1, 4), wanted[:, 1], relative=1e-6)
 

@@ -163,13 +163,7 @@ ROWS = [
         "the gradient of a product has constants where an element is 0",
         "e2e.second_gradients",
         "ir/ops_reduce.c",
-        """                               "where(n == 1, 1, where(n == 2, sum - x, where(n == 3, 0.5 * ((sum - x) * (sum - x) - (squares - x * x)), 0)))", names,
-                               values, 7));
-    return dt_build_expression(builder, &gradients[0], "where(x == 0, g * numbers * others, g * numbers / where(x == 0, 1, x) * zeros)", names,
-""",
-        """                               "where(n == 1, 1, 0)", names,
-                               values, 7));
-    return dt_build_expression(builder, &gradients[0], "where(x == 0, g * numbers * others, where(n == 0, g * numbers / where(x == 0, 1, x), 0))", names,
-""",
+        "where(n == 1, 1, where(n == 2, sum - x, where(n == 3, 0.5 * ((sum - x) * (sum - x) - (squares - x * x)), 0)))",
+        "where(n == 1, 1, 0)",
     ),
 ]
