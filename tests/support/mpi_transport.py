@@ -13,8 +13,8 @@ PROGRAM = BUILD / "tests/mpi/transport"
 LAUNCHED = {"openmpi": {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}, "mpich": {"PMI_SIZE": "2", "PMI_RANK": "1"}}
 
 
-def passes(flavour, n, *case):
-    done = run(flavour, n, [PROGRAM, *case])
+def passes(flavour, n, *case, **settings):
+    done = run(flavour, n, [PROGRAM, *case], **settings)
     assert done.returncode == 0 and done.stderr == "", (case, done.returncode, done.stdout, done.stderr)
     return done.stdout
 

@@ -466,7 +466,7 @@ static void a_finding_and_a_status_are_lines_of_json(void **state) {
     program.diagnostic = keep_json;
     program.context = json;
     dt_status *status = dtc_compile(&program, NULL, NULL);
-    assert_string_equal(json, "{\"severity\": \"error\", \"file\": \"net.dt\", \"line\": 2, \"column\": 34, \"end\": 38, \"message\": "
+    assert_string_equal(json, "{\"severity\": \"error\", \"name\": null, \"file\": \"net.dt\", \"line\": 2, \"column\": 34, \"end\": 38, \"message\": "
                               "\"unknown name dens\", \"notes\": [], \"hints\": [\"did you mean dense?\"]}\n");
     char *of_status = dtc_status_json(status);
     assert_non_null(strstr(of_status, "\"line\": 2, \"column\": 34, \"end\": 34, \"message\": \"net.dt: 1 error\""));
