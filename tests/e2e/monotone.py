@@ -17,7 +17,7 @@ WRAPS = {"u8": (np.uint8, 200, [[10, 100], [60, 250]]), "i8": (np.int8, 100, [[1
          "i32": (np.int32, 2**31 - 1, [[1, -5], [7, 2**31 - 1]]), "i64": (np.int64, 2**63 - 1, [[1, -5], [7, 2**63 - 1]])}  # fmt: skip
 
 INTEGERS = "\n".join(
-    f"""step {name}(x: {name}[B, 2]) {{
+    f"""step of_{name}(x: {name}[B, 2]) {{
     return plus: max(x + {b}, axes: [1], keep: true), minus: max(x - {b}, axes: [1], keep: true), high: max(maximum(x, {b}), axes: [1], keep: true), low: max(minimum(x, {b}), axes: [1], keep: true)
 }}"""
     for name, (_, b, _) in WRAPS.items()
@@ -68,7 +68,7 @@ for name, (dtype, b, x) in WRAPS.items():
     given = {"input/x": x}
     with np.errstate(over="ignore"):
         wanted = {"plus": (x + b).max(1, keepdims=True), "minus": (x - b).max(1, keepdims=True), "high": np.maximum(x, b).max(1, keepdims=True), "low": np.minimum(x, b).max(1, keepdims=True)}
-    for how, found in (("interpreted", interpret(integers, name, given)), ("compiled", execute(integers_dtx, name, given))):
+    for how, found in (("interpreted", interpret(integers, f"of_{name}", given)), ("compiled", execute(integers_dtx, f"of_{name}", given))):
         for key, value in wanted.items():
             got = found[f"result/{key}"]
             checks.that((got == value).all(), f"{name}, {key}, {how}: {got.tolist()}, not {value.tolist()}")
