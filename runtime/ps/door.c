@@ -43,6 +43,8 @@ struct dt_ps_door {
     /* The thread's own. */
     double *since; /* [n_known] by descriptor: when a stranger connected; 0: it is none */
     int n_known, n_strangers;
+    request *taken; /* [n_taken] requests that are done next */
+    size_t n_taken;
     struct sockaddr_storage here; /* where the listener listens */
     socklen_t here_bytes;
 };
@@ -81,6 +83,20 @@ static int find_oldest(const dt_ps_door *door) {
     return oldest;
 }
 
+static bool is_admitted(const request *requests, size_t n, int descriptor) {
+    for (size_t i = 0; i < n; i++)
+        if (requests[i].admits && requests[i].descriptor == descriptor) return true;
+    return false;
+}
+
+/* Whether the socket knows by now who that is: what it has asked for may still wait. */
+static bool is_known(dt_ps_door *door, int descriptor) {
+    pthread_mutex_lock(&door->lock);
+    bool is_waiting = is_admitted(door->requests, door->n_requests, descriptor);
+    pthread_mutex_unlock(&door->lock);
+    return is_waiting || is_admitted(door->taken, door->n_taken, descriptor);
+}
+
 static void count_crowded(dt_ps_door *door) {
     pthread_mutex_lock(&door->lock);
     door->news.n_crowded++;
@@ -103,8 +119,13 @@ static void add_stranger(dt_ps_door *door, int descriptor) {
         door->n_known = n;
     }
     forget(door, descriptor);
-    if (door->n_strangers >= door->options.most_strangers) {
-        end_connection(door, find_oldest(door));
+    while (door->n_strangers > 0 && door->n_strangers >= door->options.most_strangers) {
+        int oldest = find_oldest(door);
+        if (is_known(door, oldest)) {
+            forget(door, oldest);
+            continue;
+        }
+        end_connection(door, oldest);
         count_crowded(door);
     }
     door->since[descriptor] = dt_seconds_now();
@@ -183,24 +204,24 @@ static dt_status *read_monitor(dt_ps_door *door) {
 
 /* What was asked for is done once the monitor has been read: it has told of a connection before the socket knew of it. *closes: the door does. */
 static dt_status *do_requests(dt_ps_door *door, bool *closes) {
-    request *requests;
-    size_t n;
     uint64_t n_asked;
     (void)!read(door->asked, &n_asked, sizeof n_asked);
     pthread_mutex_lock(&door->lock);
     *closes = door->closes;
-    requests = door->requests;
-    n = door->n_requests;
+    door->taken = door->requests;
+    door->n_taken = door->n_requests;
     door->requests = NULL;
     door->n_requests = door->request_capacity = 0;
     pthread_mutex_unlock(&door->lock);
     dt_status *status = read_monitor(door);
-    for (size_t i = 0; i < n; i++)
-        if (requests[i].admits)
-            forget(door, requests[i].descriptor);
+    for (size_t i = 0; i < door->n_taken; i++)
+        if (door->taken[i].admits)
+            forget(door, door->taken[i].descriptor);
         else
-            add_stranger(door, requests[i].descriptor);
-    dt_release(requests);
+            add_stranger(door, door->taken[i].descriptor);
+    dt_release(door->taken);
+    door->taken = NULL;
+    door->n_taken = 0;
     return status;
 }
 
