@@ -30,7 +30,7 @@ typedef enum dt_ps_refused {
     DT_PS_REFUSED_VERSION,
     DT_PS_REFUSED_ARTIFACT,
     DT_PS_REFUSED_SETTINGS,
-    DT_PS_REFUSED_FULL,    /* for now: there are as many peers as there may be, or it has not got on */
+    DT_PS_REFUSED_FULL,    /* it may come again: there are as many peers as there may be, or it has not got on */
     DT_PS_REFUSED_MESSAGE, /* damaged, out of order, or no message at all */
     DT_PS_REFUSED_OTHERWISE
 } dt_ps_refused;
