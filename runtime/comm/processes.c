@@ -547,7 +547,10 @@ dt_status *dt_processes_open(const dt_processes_options *options, dt_processes *
     }
     if (made->n > 0) {
         dt_processes_abort(made, dt_status_message(status));
-        dt_processes_close(made, 1);
+        if (options->outlives)
+            dt_processes_close(made, 1);
+        else
+            *processes = made;
         return status;
     }
     if (made->thread != 0 && dt_event_value(&made->opened) == 0) return status; /* the thread has it, and may keep it for ever */

@@ -35,7 +35,8 @@ enum {
     DT_RECORD_BYTES = 256 /* of a record that processes gather, at most */
 };
 
-/* Returns once all processes have found one another; *processes is NULL where there is one. */
+/* Returns once all processes have found one another; *processes is NULL where there is one. After an error it is NULL too, unless this process ends
+ * with the others and has found some of them: closing would end it, so the caller first says why. */
 dt_status *dt_processes_open(const dt_processes_options *options, dt_processes **processes);
 /* How long that may take, with this deadline. */
 double dt_processes_start_seconds(double deadline_seconds);

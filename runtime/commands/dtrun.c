@@ -252,7 +252,7 @@ static dt_status *open_processes(dtrun_call *call) {
     DT_TRY(keep_state(&launcher, &options));
     if (launcher.kind == DT_LAUNCHER_NONE) return NULL;
     dt_status *status = dt_processes_open(&options, &call->run.processes);
-    if (status != NULL) {
+    if (status != NULL && call->run.processes == NULL) {
         say_for_machine(call, status);
         state_file.state.phase = DT_PROCESS_FAILED;
         state_file.state.person_knows = true; /* each says it */

@@ -31,18 +31,26 @@ static inline void *open_thread_process(void *argument) {
     return NULL;
 }
 
-static inline void thread_processes_open_roles(thread_processes *run, dt_process_roles roles, double deadline) {
+static inline void thread_processes_prepare(thread_processes *run, dt_process_roles roles, double deadline) {
     int n = roles.n_processes;
-    thread_process processes[MOST_THREAD_PROCESSES];
-    pthread_t threads[MOST_THREAD_PROCESSES];
     *run = (thread_processes){.network = thread_network_create(n), .n = n, .deadline = deadline};
     run->network->n_servers = roles.n_servers;
-    for (int p = 0; p < n; p++) {
-        run->ends[p] = (thread_network_end){run->network, p};
+    for (int p = 0; p < n; p++) run->ends[p] = (thread_network_end){run->network, p};
+}
+
+static inline void thread_processes_find_one_another(thread_processes *run) {
+    thread_process processes[MOST_THREAD_PROCESSES];
+    pthread_t threads[MOST_THREAD_PROCESSES];
+    for (int p = 0; p < run->n; p++) {
         processes[p] = (thread_process){run, p};
         pthread_create(&threads[p], NULL, open_thread_process, &processes[p]);
     }
-    for (int p = 0; p < n; p++) pthread_join(threads[p], NULL);
+    for (int p = 0; p < run->n; p++) pthread_join(threads[p], NULL);
+}
+
+static inline void thread_processes_open_roles(thread_processes *run, dt_process_roles roles, double deadline) {
+    thread_processes_prepare(run, roles, deadline);
+    thread_processes_find_one_another(run);
 }
 
 static inline void thread_processes_open(thread_processes *run, int n, double deadline) {

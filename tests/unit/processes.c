@@ -313,6 +313,33 @@ static void one_says_it_without_process_0(void **state) {
     assert_memory_equal(said, "process 0 (", strlen("process 0 ("));
 }
 
+static void *say_what_opening_said(void *argument) {
+    process *self = argument;
+    if (self->number > 0) dt_processes_say(self->processes, say);
+    return NULL;
+}
+
+/* Their transport has found it, and it does not say where it is. */
+static void one_says_who_is_lost_before_all_have_met(void **state) {
+    (void)state;
+    process all[3];
+    pthread_t threads[3];
+    atomic_store(&n_said, 0);
+    thread_processes_prepare(&everybody, (dt_process_roles){.n_processes = 3}, DEADLINE);
+    thread_network_cut(everybody.network, 0);
+    thread_processes_find_one_another(&everybody);
+    for (int p = 0; p < 3; p++) {
+        expect_error(everybody.statuses[p], DT_ABORTED, "start step");
+        assert_non_null(everybody.all[p]);
+        all[p] = (process){everybody.all[p], p, NULL};
+        pthread_create(&threads[p], NULL, say_what_opening_said, &all[p]);
+    }
+    for (int p = 0; p < 3; p++) pthread_join(threads[p], NULL);
+    thread_processes_close(&everybody);
+    assert_int_equal(atomic_load(&n_said), 1);
+    assert_memory_equal(said, "process 0 has", strlen("process 0 has"));
+}
+
 /* An engine that waits for a machine that nobody reaches. */
 static void abort_for_ever(dt_transport *transport, int exit_status) {
     (void)transport, (void)exit_status;
@@ -397,6 +424,7 @@ int main(void) {
         cmocka_unit_test(processes_that_wait_for_one_another_end),
         cmocka_unit_test(one_says_why_it_failed),
         cmocka_unit_test(one_says_it_without_process_0),
+        cmocka_unit_test(one_says_who_is_lost_before_all_have_met),
         cmocka_unit_test(a_failed_process_ends_whatever_the_engine_does),
         cmocka_unit_test(nobody_ends_while_another_is_at_work),
         cmocka_unit_test(who_never_ends_is_named),
