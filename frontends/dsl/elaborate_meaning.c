@@ -22,21 +22,79 @@ static dt_span span_of(const dt_elaborator *e, dt_location location) {
 
 /* ---- logits and probabilities ---- */
 
+static bool is_given(const dt_frame *frame, const char *word, const dt_value *value) {
+    const dt_callable *callable = frame->callee != NULL ? frame->callee->callable : NULL;
+    for (size_t p = 0; callable != NULL && p < callable->parameters.n; p++) {
+        const dt_binding *given = dt_find_binding(frame->scope, callable->parameters.items[p].name);
+        bool is_it = given != NULL && given->object.kind == DT_OBJECT_TENSOR && given->object.value == value;
+        if (is_it && is_word(callable->parameters.items[p].type, word)) return true;
+    }
+    return false;
+}
+
+/* Whether functions hand on what they were given, of which they have been told. */
+static bool is_handed_on(const dt_elaborator *e, const char *word, const dt_value *value) {
+    for (const dt_frame *frame = e->frame; frame != NULL; frame = frame->caller)
+        if (is_given(frame, word, value)) return true;
+    return false;
+}
+
+/* What compares logits or probabilities with a target has probabilities for one. */
+static const dt_parameter *parameter_of_classes(const dt_callable *callable) {
+    for (size_t p = 0; p < callable->parameters.n; p++) {
+        const dt_parameter *parameter = &callable->parameters.items[p];
+        if (is_word(parameter->type, "logits") || is_word(parameter->type, "probability")) return parameter;
+    }
+    return NULL;
+}
+
 static void check_range(dt_elaborator *e, const dt_callee *callee, const dt_parameter *parameter, const dt_value *value, dt_span span) {
-    bool wants_logits = is_word(parameter->type, "logits"), wants_probability = is_word(parameter->type, "probability");
-    if (!wants_logits && !wants_probability) return;
+    const dt_parameter *of_classes = parameter_of_classes(callee->callable);
+    if (of_classes == NULL || is_handed_on(e, parameter->type->word, value)) return;
+    bool wants_logits = is_word(parameter->type, "logits"), is_target = is_word(parameter->type, "target");
     dt_value_range range = dt_find_range(e, value);
     if (wants_logits && dt_is_probability(range)) {
         dt_diagnostic *warning =
             dt_elaborator_warning(e, DT_WARN_LOGITS_FROM_SOFTMAX, span,
                                   "%s takes logits, and its %s lie between 0 and 1 here: they are probabilities", callee->name, parameter->name);
         dt_diagnostic_help(warning, "give it what goes into the softmax or sigmoid, which %s takes itself", callee->name);
-    }
-    if (wants_probability && range.kind == DT_RANGE_LINEAR) {
+    } else if (wants_logits) {
+        dt_list_push(e->arena, &e->step->logits, value);
+    } else if ((is_target || is_word(parameter->type, "probability")) && range.kind == DT_RANGE_LINEAR) {
         dt_diagnostic *warning =
             dt_elaborator_warning(e, DT_WARN_PROBABILITIES_FROM_LOGITS, span,
                                   "%s takes probabilities, and %s may be any numbers here: they are logits", callee->name, parameter->name);
-        dt_diagnostic_help(warning, "softmax(x) makes probabilities of them, or sigmoid(x) where classes do not exclude each other");
+        if (is_target) dt_diagnostic_help(warning, "what is known is its %s, what a model computes its %s", parameter->name, of_classes->name);
+        if (!is_target) dt_diagnostic_help(warning, "softmax(x) makes probabilities of them, or sigmoid(x) where classes do not exclude each other");
+    }
+}
+
+static const dt_value *before_moves(const dt_value *value) {
+    while (value->op->class == DT_CLASS_MOVE) value = value->operands[0];
+    return value;
+}
+
+static bool is_logits(const dt_elaborator *e, const dt_value *value) {
+    for (size_t i = 0; i < e->step->logits.n; i++)
+        if (before_moves(e->step->logits.items[i]) == before_moves(value)) return true;
+    return false;
+}
+
+/* Logits against 0.5: as if they were probabilities. */
+void dt_check_comparisons(dt_elaborator *e) {
+    static const char *const comparisons[] = {"x > y", "x >= y", "x < y", "x <= y"};
+    for (const dt_value *value = e->step->function->first; value != NULL && e->step->logits.n > 0; value = value->next) {
+        bool compares = false, is_share = false;
+        for (size_t i = 0; i < sizeof comparisons / sizeof *comparisons; i++) compares |= strcmp(value->op->formula, comparisons[i]) == 0;
+        for (int i = 0; compares && i < 2; i++) {
+            if (!is_logits(e, value->operands[i])) continue;
+            dt_value_range limit = dt_find_range(e, value->operands[1 - i]);
+            is_share |= limit.kind == DT_RANGE_NEUTRAL && limit.low > 0 && limit.high < 1;
+        }
+        if (!is_share) continue;
+        dt_diagnostic *warning = dt_elaborator_warning(e, DT_WARN_PROBABILITIES_FROM_LOGITS, span_of(e, value->locations[0]),
+                                                       "logits are compared with a number between 0 and 1, as probabilities are");
+        dt_diagnostic_help(warning, "compare sigmoid(x), or softmax(x), with it; of logits 0 is where sigmoid(x) is 0.5");
     }
 }
 

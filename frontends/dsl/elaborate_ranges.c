@@ -99,13 +99,34 @@ typedef struct walk {
 
 static dt_value_range find(walk *w, const dt_value *value, int depth);
 
+static bool is_sum(const dt_value *value) { return value->op->class == DT_CLASS_REDUCE && strcmp(value->op->formula, "sum") == 0; }
+
+/* The same value, or the same function of the same values: a text may say exp(x) twice. */
+static bool is_same(const dt_value *a, const dt_value *b) {
+    bool same = a->op == b->op && a->op->class == DT_CLASS_MAP && a->op->n_attributes == 0;
+    for (int i = 0; same && i < a->n_operands; i++) same = a->operands[i] == b->operands[i];
+    return same || a == b;
+}
+
+static const dt_value *before_moves(const dt_value *value) {
+    while (value->op->class == DT_CLASS_MOVE) value = value->operands[0];
+    return value;
+}
+
 /* x / sum(x), of what is not negative: written by hand, a softmax is that. */
 static bool is_share(walk *w, const dt_value *value, int depth) {
     if (strcmp(value->op->formula, "x / y") != 0) return false;
-    const dt_value *sum = value->operands[1];
-    while (sum->op->class == DT_CLASS_MOVE) sum = sum->operands[0];
-    bool is_sum = sum->op->class == DT_CLASS_REDUCE && strcmp(sum->op->formula, "sum") == 0 && sum->operands[0] == value->operands[0];
-    return is_sum && find(w, value->operands[0], depth).low >= 0;
+    const dt_value *sum = before_moves(value->operands[1]);
+    return is_sum(sum) && is_same(sum->operands[0], value->operands[0]) && find(w, value->operands[0], depth).low >= 0;
+}
+
+/* x - log(sum(exp(x))), the logarithm of a share. */
+static bool is_logarithm_of_share(const dt_value *value) {
+    if (strcmp(value->op->formula, "x - y") != 0) return false;
+    const dt_value *log = before_moves(value->operands[1]);
+    const dt_value *sum = strcmp(log->op->formula, "log(x)") == 0 ? before_moves(log->operands[0]) : NULL;
+    const dt_value *exp = sum != NULL && is_sum(sum) ? sum->operands[0] : NULL;
+    return exp != NULL && strcmp(exp->op->formula, "exp(x)") == 0 && is_same(exp->operands[0], value->operands[0]);
 }
 
 static dt_value_range of_map(walk *w, const dt_value *value, int depth) {
@@ -118,6 +139,7 @@ static dt_value_range of_map(walk *w, const dt_value *value, int depth) {
         operands[i] = find(w, value->operands[i], depth);
     }
     if (is_share(w, value, depth)) return between(0, 1);
+    if (is_logarithm_of_share(value)) return between(-INFINITY, 0);
     dt_value_range range = operands[0];
     if (value->op->n_attributes == 0) {
         dt_status *status = dt_formula_parse(w->e->arena, value->op->formula, names, value->n_operands, NULL, 0, &formula);
@@ -145,6 +167,16 @@ static dt_value_range of_product(walk *w, const dt_value *value, int depth) {
     return range;
 }
 
+/* Of a sum over dimensions that are known: as many times as there are terms. */
+static dt_value_range of_sum(walk *w, const dt_value *value, int depth) {
+    const dt_shape from = value->operands[0]->shape, to = value->shape;
+    double n = (double)dt_shape_elements_per_row(from) / (double)dt_shape_elements_per_row(to);
+    if (dt_shape_count(from, DT_BATCH) != dt_shape_count(to, DT_BATCH) || !(n >= 1)) return any();
+    dt_value_range term = find(w, value->operands[0], depth), range = between(n * term.low, n * term.high);
+    range.kind = term.kind;
+    return range;
+}
+
 static dt_value_range of_value(walk *w, const dt_value *value, int depth) {
     if (depth > DEEPEST) return any();
     if (value->dtype == DT_BOOL) return between(0, 1);
@@ -164,6 +196,8 @@ static dt_value_range of_value(walk *w, const dt_value *value, int depth) {
         return range;
     case DT_CLASS_INDEX: return value->op->infer != NULL && value->op->operands[0].like == 0 ? find(w, value->operands[0], depth + 1) : any();
     case DT_CLASS_REDUCE:
+        if (is_sum(value)) return of_sum(w, value, depth + 1);
+        /* fall through */
     case DT_CLASS_WINDOW:
         if (strcmp(value->op->formula, "max") != 0 && strcmp(value->op->formula, "min") != 0) return any();
         return find(w, value->operands[0], depth + 1);

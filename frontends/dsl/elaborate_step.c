@@ -186,6 +186,7 @@ void dt_elaborate_step(dt_elaborator *e, const dt_declaration *d) {
     check_purpose(e, d, work.function);
     check_frozen(e);
     dt_check_regularizations(e);
+    dt_check_comparisons(e);
     dt_pop_frame(e);
     dt_step step = {.name = d->name,
                     .function = work.function,

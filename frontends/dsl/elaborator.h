@@ -207,7 +207,7 @@ typedef struct dt_step_work {
     DT_LIST(dt_instance *) called; /* models, in order */
     DT_LIST(bool) weak;            /* by id of value: see elaborate_mixed.c */
     DT_LIST(dt_target) targets;    /* this and what follows: see elaborate_meaning.c */
-    DT_LIST(const dt_value *) probabilities, divided;
+    DT_LIST(const dt_value *) probabilities, logits, divided;
     DT_LIST(dt_application) applications;
     bool trains;
     dt_span applied;    /* the last call that updated parameters */
@@ -582,6 +582,7 @@ bool dt_is_target_of(const dt_elaborator *e, const dt_value *operand,
                      const dt_value *user);                                /* it is given as a target to the call that made `user` */
 void dt_check_targets(dt_elaborator *e, dt_object scalar, dt_object over); /* of minimize that was not told what to train */
 void dt_check_divided(dt_elaborator *e, dt_value *value);                  /* what is minimized, or a gradient */
+void dt_check_comparisons(dt_elaborator *e);                               /* of a whole step */
 void dt_check_states(dt_elaborator *e);                                    /* of the whole program */
 
 typedef enum dt_range_kind {
