@@ -9,13 +9,29 @@
 
 /* ---- sites ---- */
 
-/* What an item of a loop is, where that can be told in each unrolling: numbers, words, bound layers. Numbers that are no int may be rates, which
- * differ from call to call for good reasons. NULL: not told. */
+static const char *identify(dt_elaborator *e, dt_object item);
+
+/* By those of its items that can be told. */
+static const char *identify_list(dt_elaborator *e, const dt_items *items) {
+    dt_text text = {.arena = e->arena};
+    bool any = false;
+    for (size_t i = 0; i < items->n; i++) {
+        const char *known = identify(e, items->items[i]);
+        dt_text_format(&text, "%s%s", i > 0 ? ", " : "", known != NULL ? known : "…");
+        any |= known != NULL;
+    }
+    return any ? dt_arena_format(e->arena, "[%s]", text.data) : NULL;
+}
+
+/* What an item of a loop is, where that can be told in each unrolling: numbers, words, bound layers, lists of these. Numbers that are no int may be
+ * rates, which differ from call to call for good reasons. NULL: not told. */
 static const char *identify(dt_elaborator *e, dt_object item) {
     switch (item.kind) {
     case DT_OBJECT_INT:
     case DT_OBJECT_STRING:
     case DT_OBJECT_CHOICE: return dt_object_describe(e->arena, item);
+    case DT_OBJECT_LIST:
+    case DT_OBJECT_TUPLE: return identify_list(e, item.items);
     case DT_OBJECT_FUNCTION: return item.callee->instance != NULL ? item.callee->instance->path : NULL;
     default: return NULL;
     }
@@ -220,7 +236,7 @@ void dt_warn_of_uncalled_layers(dt_elaborator *e) {
         const dt_instance *instance = e->bound.items[i];
         if (instance->first_within > 0) continue;
         dt_diagnostic *warning = dt_diagnostics_warn(e->diagnostics, DT_WARN_LAYER_NOT_CALLED, instance->first_call,
-                                                    "%s is bound and never called: it has no parameters", instance->path);
+                                                     "%s is bound and never called: it has no parameters", instance->path);
         dt_diagnostic_help(warning, "call it, or leave it out");
     }
 }
