@@ -336,6 +336,12 @@ static bool check_order(dt_elaborator *e, const dt_pipeline_declaration *pipelin
             dt_diagnostic_help(error, "write … | cache() | %s(…)", before);
             return false;
         }
+        if (strcmp(kind, "skip") == 0 && strcmp(before, "shuffle") == 0) {
+            dt_diagnostic *warning =
+                dt_elaborator_warning(e, DT_WARN_SKIP_AFTER_SHUFFLE, span,
+                                      "skip comes after shuffle, whose order is another in each epoch: it leaves out other examples each time");
+            dt_diagnostic_help(warning, "where some examples are kept apart, write … | skip(…) | shuffle(…)");
+        }
     }
     if (!batched && strcmp(kind, "prefetch") == 0) {
         dt_diagnostic *error = dt_elaborator_error(e, span, "prefetch comes before batch: it keeps whole batches ready");
