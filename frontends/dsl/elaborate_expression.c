@@ -72,6 +72,7 @@ static dt_object evaluate_binary(dt_elaborator *e, const dt_expression *x) {
     e->at = x->span;
     dt_object result = dt_binary(e, x->operator, a, b);
     dt_note_division(e, x, result);
+    dt_note_wrapping(e, x, a, b, result);
     return result;
 }
 

@@ -220,6 +220,22 @@ void dt_check_divided(dt_elaborator *e, dt_value *value) {
     }
 }
 
+/* ---- numbers of 8 bits ---- */
+
+/* An image as it comes, of u8, less 128 or times 2: what has two dimensions beside the batch is no label. 1 may be taken from a map of labels. */
+void dt_note_wrapping(dt_elaborator *e, const dt_expression *x, dt_object a, dt_object b, dt_object result) {
+    bool is_left = a.kind == DT_OBJECT_TENSOR;
+    dt_object tensor = is_left ? a : b, number = is_left ? b : a;
+    bool is_pair = tensor.kind == DT_OBJECT_TENSOR && number.kind == DT_OBJECT_INT && result.kind == DT_OBJECT_TENSOR && !e->frame->file->is_library;
+    if (!is_pair || tensor.value->dtype != DT_U8 || number.i == 0 || number.i == 1) return;
+    if (tensor.value->shape.rank - dt_shape_count(tensor.value->shape, DT_BATCH) < 2 || !dt_value_is(before_moves(tensor.value), "input")) return;
+    bool wraps = x->operator== DT_TOKEN_PLUS || x->operator== DT_TOKEN_STAR ||(x->operator== DT_TOKEN_MINUS &&(is_left || number.i < 255));
+    if (!wraps) return;
+    dt_diagnostic *warning = dt_elaborator_warning(
+        e, DT_WARN_WRAPS_AROUND, x->span, "u8 holds 0 to 255, and the result of %s wraps around beyond these", dt_token_spelling(x->operator));
+    dt_diagnostic_help(warning, "convert first: f32(x), or i32(x)");
+}
+
 /* ---- optimizers ---- */
 
 static bool has_slots(const dt_elaborator *e, const dt_optimizer *optimizer) {

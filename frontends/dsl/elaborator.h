@@ -577,6 +577,7 @@ void dt_note_arguments(dt_elaborator *e, const dt_callee *callee, const dt_actua
 void dt_note_result(dt_elaborator *e, const dt_type_syntax *type, dt_object result);
 void dt_note_end(dt_elaborator *e, size_t n_targets); /* of a call, before which there were so many targets */
 void dt_note_division(dt_elaborator *e, const dt_expression *x, dt_object result);
+void dt_note_wrapping(dt_elaborator *e, const dt_expression *x, dt_object a, dt_object b, dt_object result);
 void dt_note_application(dt_elaborator *e, const dt_optimizer *optimizer, const dt_tree *tree);
 bool dt_is_target_of(const dt_elaborator *e, const dt_value *operand,
                      const dt_value *user);                                /* it is given as a target to the call that made `user` */
