@@ -133,6 +133,14 @@ dt_object dt_broadcast_weight(dt_elaborator *e, dt_object weight, dt_value *x) {
     return dt_is_poison(weight) ? weight : dt_emit_broadcast(e, weight.value, x->shape);
 }
 
+/* 1 where there is nothing to weigh, so that nothing is what is learned of it. */
+static dt_object sum_of_weights(dt_elaborator *e, dt_value *weights) {
+    dt_object sum = dt_emit_reduce_all(e, "reduce_sum", weights);
+    if (dt_is_poison(sum)) return sum;
+    dt_object is_zero = dt_binary(e, DT_TOKEN_EQUAL_EQUAL, sum, dt_object_int(0));
+    return dt_is_poison(is_zero) ? is_zero : dt_elementwise(e, dt_op_find("where"), (dt_object[]){is_zero, dt_object_int(1), sum}, 3);
+}
+
 /* In the type of x, which holds sums and counts. */
 static dt_object objective_of(dt_elaborator *e, dt_value *x, dt_object weight, const char *normalize) {
     dt_object weights = dt_object_none();
@@ -148,7 +156,7 @@ static dt_object objective_of(dt_elaborator *e, dt_value *x, dt_object weight, c
     dt_object divisor;
     bool by_weights = strcmp(normalize, "weights") == 0 && weights.kind != DT_OBJECT_NONE;
     if (by_weights)
-        divisor = dt_emit_reduce_all(e, "reduce_sum", weights.value);
+        divisor = sum_of_weights(e, weights.value);
     else if (dt_shape_batch_axis(x->shape) < 0 && dt_shape_elements_per_row(x->shape) == 1)
         return sum;
     else

@@ -102,6 +102,7 @@ def objectives():
     given["input/s"] = np.array([1, 0, 0, 1], np.float32)
     for normalize, divisor in (("batch", 4), ("examples", 4), ("weights", 2)):
         case(f"normalize: {normalize}, weights of 2", weighted % normalize, {W: [1 - 6 / divisor]}, given)
+        case(f"normalize: {normalize}, weights of 0", weighted % normalize, {W: [1]}, given | {"input/s": np.zeros(4, np.float32)})
     case(
         "a weight of the loss's leading part",
         "model M(x: f32[B, 3]) { param w: f32[3] = ones()\n return w * x }\n"
