@@ -9,6 +9,8 @@
 #include "compiler/kernel/lower.h"
 #include "compiler/passes/passes.h"
 
+typedef DT_LIST(const dt_value *) dt_value_list;
+
 /* What is known of a value. */
 typedef struct dt_placement {
     const dt_value *base; /* itself, or what it is an alias of; of a sum plus what is scattered onto it: the scatter */
@@ -20,8 +22,9 @@ typedef struct dt_placement {
     bool stored;          /* is in memory */
     int operations;       /* scalar operations of computing an element of its operands */
     int cost;             /* the same, with all that is computed along */
+    int walk;             /* the last walk through operands that has met it */
     int derived;          /* 1: it can be computed elsewhere from what its group stores anyway; -1: it cannot; 0: nobody has asked */
-    DT_LIST(const dt_value *) users;
+    dt_value_list users;
 } dt_placement;
 
 /* How a group goes through the rows of the batch. */
@@ -36,7 +39,8 @@ typedef struct dt_fusion_group {
     const dt_value *collective; /* or NULL */
     int source;                 /* buffer that the collective takes */
     dt_cluster cluster;
-    int producer; /* the last group that it needs */
+    int producer;        /* the last group that it needs */
+    dt_value_list reads; /* values in memory, of several elements, that it goes through */
     int segment;
     const dt_plan_loop *loop; /* whose body it is in; NULL: none. Kernels do not go beyond a body */
     bool replicated, elementwise;
@@ -68,6 +72,7 @@ typedef struct dt_fusion {
     const bool *keep;      /* [next_id] values to store rather than to compute again */
     const bool *recompute; /* [next_id] values to compute again rather than to store */
     int n_inputs;
+    int n_walks;
     dt_value **bodies;          /* [next_id] (ir/body.h) */
     dt_value **advances;        /* [next_id] */
     int *parts;                 /* [next_id] of an advance and a stack: the buffer that an iteration stores to */

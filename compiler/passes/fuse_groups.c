@@ -158,40 +158,94 @@ static bool same_loops(const dt_loops *x, const dt_loops *y) {
     return memcmp(x->extents, y->extents, (size_t)x->n_loops * sizeof *x->extents) == 0;
 }
 
-/* A group after `producer` that reduces over the same loops and the same data, or to a scalar: one walk serves both. */
-static int group_to_share(dt_fusion *f, const dt_value *root, const dt_loops *loops, int producer) {
+static bool has_elements(const dt_value *value) { return dt_shape_elements_per_row(value->shape) > 1 || dt_shape_batch_axis(value->shape) >= 0; }
+
+static bool is_in(const dt_value_list *list, const dt_value *value) {
+    for (size_t i = 0; i < list->n; i++)
+        if (list->items[i] == value) return true;
+    return false;
+}
+
+/* Adds what a nest that computes `value` reads element by element. */
+static void add_reads(dt_fusion *f, const dt_value *value, dt_value_list *reads) {
+    const dt_value *base = dt_placement_of(f, value)->base;
+    dt_placement *placement = dt_placement_of(f, base);
+    if (!has_elements(base) || placement->walk == f->n_walks) return;
+    placement->walk = f->n_walks;
+    if (placement->stored || placement->group >= 0)
+        dt_list_push(f->arena, reads, base);
+    else
+        for (int k = 0; k < base->n_operands; k++) add_reads(f, base->operands[k], reads);
+}
+
+static bool shares_reads(const dt_fusion_group *group, const dt_value_list *reads) {
+    for (size_t r = 0; r < reads->n; r++)
+        if (is_in(&group->reads, reads->items[r])) return true;
+    return false;
+}
+
+static void extend_reads(dt_fusion *f, int group, const dt_value_list *reads) {
+    for (size_t r = 0; r < reads->n; r++) dt_list_push(f->arena, &f->groups.items[group].reads, reads->items[r]);
+}
+
+/* A group after `producer` that reduces over the same loops and the same data, or of examples to a scalar: one walk serves both. */
+static int group_to_share(dt_fusion *f, const dt_value *root, const dt_loops *loops, int producer, const dt_value_list *reads) {
     for (int g = (int)f->groups.n - 1; g > producer; g--) {
         const dt_fusion_group *group = &f->groups.items[g];
         if (group->cluster.roots.n == 0 || group->loop != f->loop || group->replicated != dt_fusion_is_replicated(f, root)) continue;
         const dt_value *other = group->cluster.roots.items[0];
         const dt_loops *others = dt_lowering_loops(f->lowering, other);
         if (!same_loops(loops, others) || dt_loops_are_product(loops) || dt_loops_are_product(others)) continue;
-        if (root->shape.rank == 0 || shares_operand(f, root, other)) return g;
+        if (root->shape.rank == 0 ? !group->replicated || shares_reads(group, reads) : shares_operand(f, root, other)) return g;
     }
     return -1;
 }
 
+/* What a root goes through, and what elementwise groups have made that of. */
+static dt_value_list reads_of_root(dt_fusion *f, const dt_value *root) {
+    dt_value_list reads = {0};
+    f->n_walks++;
+    for (int k = 0; k < root->n_operands; k++) add_reads(f, root->operands[k], &reads);
+    for (size_t r = 0, n = reads.n; r < n; r++) {
+        int group = dt_placement_of(f, reads.items[r])->group;
+        if (group < 0 || !f->groups.items[group].elementwise) continue;
+        const dt_value_list *more = &f->groups.items[group].reads;
+        for (size_t m = 0; m < more->n; m++) dt_list_push(f->arena, &reads, more->items[m]);
+    }
+    return reads;
+}
+
 static void place_root(dt_fusion *f, const dt_value *root, const dt_loops *loops) {
     dt_placement *placement = dt_placement_of(f, root);
-    int producer = producer_of_operands(f, root), group = dt_fusion_is_on(f) ? group_to_share(f, root, loops, producer) : -1;
+    dt_value_list reads = reads_of_root(f, root);
+    int producer = producer_of_operands(f, root), group = dt_fusion_is_on(f) ? group_to_share(f, root, loops, producer, &reads) : -1;
     if (group < 0)
         group =
             new_group(f, (dt_fusion_group){.cluster = {.space = root->shape}, .producer = producer, .replicated = dt_fusion_is_replicated(f, root)});
+    extend_reads(f, group, &reads);
     dt_list_push(f->arena, &f->groups.items[group].cluster.roots, root);
     placement->producer = placement->group = group;
     placement->in_place = loops->result == NULL && dt_fusion_is_on(f); /* nothing can follow a scatter before it is complete */
     placement->stored = !placement->in_place;
 }
 
-/* The elementwise group for a value of this shape that needs `producer`. */
+/* The elementwise group for a value of this shape that needs `producer`, and reads something that the group reads; numbers have one group. */
 static int elementwise_group(dt_fusion *f, const dt_value *value, int producer, bool replicated) {
-    for (int g = (int)f->groups.n - 1; g > producer && dt_fusion_is_on(f); g--) {
+    dt_value_list reads = {0};
+    int found = -1;
+    f->n_walks++;
+    add_reads(f, value, &reads);
+    for (int g = (int)f->groups.n - 1; g > producer && found < 0 && dt_fusion_is_on(f); g--) {
         const dt_fusion_group *group = &f->groups.items[g];
         if (group->elementwise && !group->late && group->producer == producer && group->loop == f->loop && group->replicated == replicated &&
-            dt_shape_equal(group->cluster.space, value->shape))
-            return g;
+            dt_shape_equal(group->cluster.space, value->shape) && (!has_elements(value) || shares_reads(group, &reads)))
+            found = g;
     }
-    return new_group(f, (dt_fusion_group){.cluster = {.space = value->shape}, .producer = producer, .replicated = replicated, .elementwise = true});
+    if (found < 0)
+        found =
+            new_group(f, (dt_fusion_group){.cluster = {.space = value->shape}, .producer = producer, .replicated = replicated, .elementwise = true});
+    extend_reads(f, found, &reads);
+    return found;
 }
 
 static void add_member(dt_fusion *f, int group, const dt_value *value) {

@@ -17,8 +17,6 @@ enum {
     operations_per_byte = 6 /* that a GPU does while a byte crosses its memory: an H200: 7, of f32, at 33e12 and 4.8e12 a second */
 };
 
-typedef DT_LIST(const dt_value *) dt_value_list;
-
 /* A group that reads one of the values, and at most how many elements of it. */
 typedef struct dt_value_reader {
     const dt_value *value;

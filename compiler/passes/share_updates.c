@@ -15,12 +15,9 @@
  * So is a parameter or a state that what servers run (share_updates.h) touches in no other way. A family without slots is not, where any of it is
  * touched while examples are still to be gone through: workers can do that alone, and would wait for servers. Who computes examples needs a parameter
  * whole, and it is gathered there. Servers draw initial weights whole, before they keep their shares, so it does not matter how an initialiser goes
- * through it.
- *
- * Initial weights are drawn row by row, and a slot's zeros are written beside them: they become a nest of their own. */
+ * through it. */
 #include "compiler/passes/share_updates.h"
 #include "compiler/kernel/analysis.h"
-#include "compiler/kernel/nest.h"
 #include "compiler/passes/passes.h"
 
 /* How an iteration of a nest's loop 0 goes through the tensors of a family. */
@@ -102,55 +99,9 @@ static walk walk_of(const dt_plan *plan, const dt_kernel_function *kernel, const
     return all ? found : (walk){0};
 }
 
-/* ---- initial values ---- */
-
 static bool is_slot(const dt_module *module, const dt_plan *plan, int buffer) {
     const dt_buffer *it = &plan->buffers[buffer];
     return it->space == DT_MEMORY_VARIABLE && module->variables.items[it->variable].kind == DT_VARIABLE_SLOT;
-}
-
-/* A nest that stores this everywhere. */
-static dt_nest filling(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, const dt_nest *of, const dt_instruction *constant, int buffer) {
-    enum {
-        LINE = 64 /* elements: at least a cache line of any type */
-    };
-    dt_nest_builder nest = {.arena = arena, .plan = plan, .kernel = kernel, .n_loops = 1, .loops = DT_NEW(arena, dt_loop)};
-    nest.loops[0].extent = n_elements(plan, buffer);
-    dt_affine at = dt_affine_loop(arena, 1, 0);
-    dt_nest_store(&nest, buffer, &at, dt_nest_add(&nest, *constant), false, -1);
-    dt_nest fill = dt_nest_finish(&nest);
-    fill.vector_loop = 0;
-    fill.part_iterations = LINE;
-    fill.note = "fill";
-    fill.locations = of->locations;
-    fill.n_locations = of->n_locations;
-    return fill;
-}
-
-/* Takes the constants out that nest n stores into slots beside something else. */
-static void separate(dt_arena *arena, const dt_module *module, dt_plan *plan, dt_kernel_function *kernel, int n) {
-    dt_nest nest = kernel->nests[n];
-    if (nest.n_reductions > 0 || nest.n_loops < 2) return;
-    for (int s = 0; s < nest.n_stores;) {
-        const dt_store store = nest.stores[s];
-        const dt_instruction *value = &nest.instructions[store.operand];
-        int buffer = buffer_of(kernel, &store.address);
-        bool is_filled = is_slot(module, plan, buffer) && value->kind == DT_INSTRUCTION_CONSTANT && store.guard < 0 && nest.n_stores > 1;
-        if (!is_filled || n_elements(plan, buffer) < DT_SHARE_LEAST) {
-            s++;
-            continue;
-        }
-        for (int later = s + 1; later < nest.n_stores; later++) nest.stores[later - 1] = nest.stores[later];
-        nest.n_stores--;
-        kernel->nests[n] = nest;
-        dt_kernel_insert_nest(arena, kernel, kernel->n_nests, filling(arena, plan, kernel, &nest, value, buffer));
-    }
-}
-
-static void separate_slots(dt_arena *arena, const dt_module *module, dt_plan *plan) {
-    for (int k = 0; k < plan->n_kernels; k++)
-        for (int n = 0, n_nests = plan->kernels[k].n_nests; n < n_nests && plan->kernels[k].divided; n++)
-            separate(arena, module, plan, &plan->kernels[k], n);
 }
 
 /* ---- every touch of every buffer ---- */
@@ -513,7 +464,6 @@ dt_status *dt_pass_share_updates(dt_compilation *compilation) {
     for (int p = 0; p < compilation->n_plans; p++) {
         if (!has_variables(compilation->plans[p])) continue;
         plans[n] = (sharing){.arena = arena, .module = module, .plan = compilation->plans[p]};
-        if (plans[n].plan->function->role == DT_ROLE_INIT) separate_slots(arena, module, plans[n].plan);
         find_families(&plans[n]);
         rule_out_slots(&plans[n++], &all);
     }
