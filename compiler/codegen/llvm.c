@@ -22,6 +22,7 @@ static const char passes[] = "function(early-cse,instcombine<no-verify-fixpoint>
 typedef struct unit {
     const dt_plan *const *plans;
     int n_plans;
+    const dt_repeats *repeats;
     const dt_codegen_options *options;
     const char *level;
     LLVMCodeGenFileType file_type;
@@ -147,7 +148,7 @@ static dt_status *write_file(unit *u, dt_llvm_emitter *e) {
 
 static dt_status *compile_module(unit *u, dt_llvm_emitter *e) {
     for (int p = 0; p < u->n_plans; p++)
-        for (int k = 0; k < u->plans[p]->n_kernels; k++) dt_llvm_kernel(e, u->plans[p], &u->plans[p]->kernels[k]);
+        for (int k = 0; k < u->plans[p]->n_kernels; k++) dt_llvm_kernel(e, u->plans[p], &u->plans[p]->kernels[k], &u->repeats->kernels[p][k]);
     if (u->options != NULL && u->options->check) DT_TRY(verify(e));
     if (u->stop_before_passes) {
         char *text = LLVMPrintModuleToString(e->module);
@@ -170,6 +171,8 @@ static dt_status *compile_in_arena(unit *u, dt_arena *arena) {
         LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(u->machine);
         dt_llvm_emitter_begin(e, arena, &u->target, u->triple, layout);
         LLVMDisposeTargetData(layout);
+        e->repeats = u->repeats;
+        e->routines = DT_NEW_ARRAY(arena, LLVMValueRef, u->repeats->n_routines);
         status = compile_module(u, e);
     } else {
         status = dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code for %s", u->level);
@@ -210,7 +213,7 @@ static void *compile_thread(void *argument) { return compile_unit(argument); }
 /* ---- entry points ---- */
 
 /* Level 0 is compiled by the caller's thread, as is any that gets no thread of its own. */
-static dt_status *compile_all(unit *units, int n_units) {
+static dt_status *compile_levels(unit *units, int n_units) {
     dt_status *status = NULL;
     for (int i = 1; i < n_units; i++) units[i].has_thread = dt_thread_start(&units[i].thread, STACK_BYTES, compile_thread, &units[i]);
     for (int i = 0; i < n_units; i++) {
@@ -221,6 +224,22 @@ static dt_status *compile_all(unit *units, int n_units) {
             result = compile_unit(&units[i]);
         status = dt_status_first(status, result);
     }
+    return status;
+}
+
+/* What is the same code is the same on all levels. */
+static dt_status *compile_all(unit *units, int n_units) {
+    dt_arena *arena = dt_arena_create();
+    jmp_buf guard;
+    if (arena == NULL || setjmp(guard) != 0) {
+        dt_arena_destroy(arena);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
+    }
+    dt_arena_guard(arena, &guard);
+    const dt_repeats *repeats = dt_repeats_find(arena, units[0].plans, units[0].n_plans);
+    for (int i = 0; i < n_units; i++) units[i].repeats = repeats;
+    dt_status *status = compile_levels(units, n_units);
+    dt_arena_destroy(arena);
     return status;
 }
 
@@ -246,7 +265,7 @@ dt_status *dt_codegen_llvm(const dt_plan *const *plans, int n_plans, const dt_co
 
 dt_status *dt_codegen_llvm_text(const dt_plan *const *plans, int n_plans, const char *level, dt_codegen_text kind, dt_text *text) {
     unit u = {.plans = plans, .n_plans = n_plans, .level = level, .file_type = LLVMAssemblyFile, .stop_before_passes = kind == DT_CODEGEN_TEXT_LLVM};
-    dt_status *status = compile_unit(&u);
+    dt_status *status = compile_all(&u, 1);
     if (status == NULL) dt_text_append_bytes(text, u.bytes, u.n_bytes);
     dt_release(u.bytes);
     return status;

@@ -6,7 +6,7 @@
  *
  *   llvm.c                 threads, target machines, passes, objects
  *   llvm_build.c           types, vectors, intrinsics, loops
- *   llvm_same.c            which kernels are one function
+ *   llvm_routine.c            nests that are written once and called
  *   llvm_kernel.c          a kernel: its function, the loops over rows and blocks that nests share
  *   llvm_nest.c            a nest: where each instruction goes, and the loops
  *   llvm_scalar.c          one instruction, on one element or on a vector of them
@@ -23,6 +23,7 @@
 #include "abi/launch.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/kernel/analysis.h"
+#include "compiler/kernel/repeats.h"
 
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
@@ -36,11 +37,10 @@ typedef struct dt_llvm_target {
     int registers;        /* vector registers: 16 or 32 */
 } dt_llvm_target;
 
-/* A kernel and the function that it has become. */
+/* The kernel that a function is of. */
 typedef struct dt_llvm_function {
     const dt_plan *plan;
     const dt_kernel_function *kernel;
-    LLVMValueRef function;
 } dt_llvm_function;
 
 /* What is known while a module is emitted. Carried values are those that loops hand from one iteration to the next: dt_llvm_loop_begin makes them
@@ -53,7 +53,10 @@ typedef struct dt_llvm_emitter {
     LLVMBuilderRef builder;
     LLVMTypeRef void_type, pointer, i1, i8, i16, i32, i64, f16, f32, f64;
 
-    DT_LIST(dt_llvm_function) functions;
+    const dt_repeats *repeats;
+    LLVMValueRef *routines;    /* [repeats->n_routines] functions; NULL: not written yet */
+    const dt_routine *routine; /* at work is its function; NULL: a kernel's */
+    LLVMValueRef *parameters;  /* [routine->n_parameters] i64 */
     dt_llvm_function at_work;
     LLVMValueRef function, launch, rows, valid, bad_index;
     LLVMValueRef part, n_parts, share, n_shares; /* of a divided kernel */
@@ -154,6 +157,7 @@ typedef struct dt_llvm_nest {
     int n_copies; /* at work; the members above are those of one */
     const dt_llvm_copy *copies;
     LLVMValueRef part_start, part_end; /* of a divided nest: iterations of loop 0, which is the outermost; else NULL */
+    const LLVMValueRef *numbers;       /* [dt_nest_n_numbers] i64, of those that are parameters of the code at work; the others NULL */
 
     bool tiled;                    /* then the members below are llvm_tile.c's */
     int tile_level;                /* level at which dt_llvm_tile_rows takes over */
@@ -285,13 +289,23 @@ LLVMValueRef dt_llvm_packing_load_row(dt_llvm_nest *n, int64_t r);
 /* Iterations of the reduced loop in this part. */
 LLVMValueRef dt_llvm_packing_extent(dt_llvm_nest *n);
 
-/* ---- llvm_same.c ---- */
-
-/* Are two kernels the same code, under two names? */
-bool dt_llvm_same_kernel(const dt_llvm_function *a, const dt_llvm_function *b);
-
 /* ---- llvm_kernel.c ---- */
 
-void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel);
+/* Starts a function whose first parameters are those of a kernel, or the loads of what a kernel is given. */
+void dt_llvm_function_begin(dt_llvm_emitter *e, const char *name, LLVMTypeRef type);
+void dt_llvm_load_launch(dt_llvm_emitter *e);
+LLVMValueRef dt_llvm_item(dt_llvm_emitter *e, LLVMTypeRef type, LLVMValueRef array, LLVMValueRef index); /* of an array that nobody changes */
+/* A piece of a kernel: by itself, or in the iteration `row` of the loop over rows, which has been opened. */
+void dt_llvm_piece(dt_llvm_emitter *e, const dt_nest *nests, int n_nests, LLVMValueRef row);
+void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel, const dt_kernel_repeats *repeats);
+
+/* ---- llvm_routine.c ---- */
+
+/* Writes the functions that a kernel will call, before its own. */
+void dt_llvm_write_routines(dt_llvm_emitter *e, const dt_kernel_function *kernel, const dt_kernel_repeats *repeats);
+/* row NULL: the code is not in a loop over rows */
+void dt_llvm_call_routine(dt_llvm_emitter *e, const dt_routine_use *use, LLVMValueRef row);
+/* dt_llvm_nest.numbers of a nest of the code at work. */
+const LLVMValueRef *dt_llvm_numbers(const dt_llvm_emitter *e, const dt_nest *nest);
 
 #endif

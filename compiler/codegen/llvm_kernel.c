@@ -9,10 +9,10 @@ static void add_attribute(dt_llvm_emitter *e, const char *name) {
     LLVMAddAttributeAtIndex(e->function, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->context, kind, 0));
 }
 
-/* void kernel(void *const *buffers, const dt_launch *launch), as abi/launch.h has it. Nothing is thrown, and no loop is to be replaced by a call of
- * memset or memcpy, which nobody would provide. */
-static void begin_function(dt_llvm_emitter *e, const char *name) {
-    LLVMTypeRef type = LLVMFunctionType(e->void_type, (LLVMTypeRef[]){e->pointer, e->pointer}, 2, false);
+/* Nothing is thrown, and no loop is to be replaced by a call of memset or memcpy, which nobody would provide. */
+void dt_llvm_function_begin(dt_llvm_emitter *e, const char *name, LLVMTypeRef type) {
+    e->n_carried = 0;
+    e->packed = NULL;
     e->function = LLVMAddFunction(e->module, name, type);
     add_attribute(e, "nounwind");
     LLVMAddTargetDependentFunctionAttr(e->function, "no-builtins", "");
@@ -22,59 +22,91 @@ static void begin_function(dt_llvm_emitter *e, const char *name) {
     LLVMPositionBuilderAtEnd(e->builder, dt_llvm_block(e, "entry"));
 }
 
-static LLVMValueRef item(dt_llvm_emitter *e, LLVMTypeRef type, LLVMValueRef array, size_t index) {
-    LLVMValueRef at = dt_llvm_i64(e, (int64_t)index);
-    LLVMValueRef load = LLVMBuildLoad2(e->builder, type, LLVMBuildInBoundsGEP2(e->builder, type, array, &at, 1, ""), "");
+LLVMValueRef dt_llvm_item(dt_llvm_emitter *e, LLVMTypeRef type, LLVMValueRef array, LLVMValueRef index) {
+    LLVMValueRef load = LLVMBuildLoad2(e->builder, type, LLVMBuildInBoundsGEP2(e->builder, type, array, &index, 1, ""), "");
     LLVMSetMetadata(load, LLVMGetMDKindIDInContext(e->context, "invariant.load", 14),
                     LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, NULL, 0)));
     return load;
 }
 
-static void load_arguments(dt_llvm_emitter *e) {
-    LLVMValueRef buffers = LLVMGetParam(e->function, 0);
+static LLVMValueRef field(dt_llvm_emitter *e, LLVMTypeRef type, size_t offset) {
+    return dt_llvm_item(e, type, e->launch, dt_llvm_i64(e, (int64_t)(offset / 8)));
+}
+
+void dt_llvm_load_launch(dt_llvm_emitter *e) {
     e->launch = LLVMGetParam(e->function, 1);
-    e->rows = item(e, e->i64, e->launch, offsetof(dt_launch, rows) / 8);
-    e->valid = item(e, e->i64, e->launch, offsetof(dt_launch, valid) / 8);
-    e->bad_index = item(e, e->pointer, e->launch, offsetof(dt_launch, bad_index) / 8);
+    e->rows = field(e, e->i64, offsetof(dt_launch, rows));
+    e->valid = field(e, e->i64, offsetof(dt_launch, valid));
+    e->bad_index = field(e, e->pointer, offsetof(dt_launch, bad_index));
     if (e->at_work.kernel->divided) {
-        e->part = item(e, e->i64, e->launch, offsetof(dt_launch, part) / 8);
-        e->n_parts = item(e, e->i64, e->launch, offsetof(dt_launch, n_parts) / 8);
-        e->share = item(e, e->i64, e->launch, offsetof(dt_launch, share) / 8);
-        e->n_shares = item(e, e->i64, e->launch, offsetof(dt_launch, n_shares) / 8);
+        e->part = field(e, e->i64, offsetof(dt_launch, part));
+        e->n_parts = field(e, e->i64, offsetof(dt_launch, n_parts));
+        e->share = field(e, e->i64, offsetof(dt_launch, share));
+        e->n_shares = field(e, e->i64, offsetof(dt_launch, n_shares));
     }
+}
+
+static void load_buffers(dt_llvm_emitter *e) {
     e->buffers = DT_NEW_ARRAY(e->arena, LLVMValueRef, e->at_work.kernel->n_buffers);
     for (int b = 0; b < e->at_work.kernel->n_buffers; b++) {
         const char *name = e->at_work.plan->buffers[e->at_work.kernel->buffers[b]].name;
-        e->buffers[b] = item(e, e->pointer, buffers, (size_t)b);
+        e->buffers[b] = dt_llvm_item(e, e->pointer, LLVMGetParam(e->function, 0), dt_llvm_i64(e, b));
         if (name != NULL) LLVMSetValueName2(e->buffers[b], name, strlen(name));
     }
 }
 
-/* Nests that share a loop over blocks inside of that over rows, which has been entered: what depends on no block comes before it. */
-static void block_group(dt_llvm_emitter *e, dt_llvm_nest **group, int n_nests, dt_llvm_sum row) {
-    for (int k = 0; k < n_nests; k++) {
-        dt_llvm_enter(group[k], 0, row);
-        dt_llvm_emit_level(group[k], 1, false);
+/* Iteration `row` of nests that share the loop over rows, and if they are several the loop over blocks inside of it: what depends on no block comes
+ * before that. What depends on no row has been emitted. */
+static void row_of_piece(dt_llvm_nest **nests, int n_nests, LLVMValueRef row) {
+    dt_llvm_emitter *e = nests[0]->e;
+    dt_llvm_sum index = {row, 0};
+    if (n_nests == 1) {
+        dt_llvm_iteration(nests[0], 0, index);
+        return;
     }
-    dt_llvm_loop blocks = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_i64(e, group[0]->nest->loops[1].extent), 1, false);
-    for (int k = 0; k < n_nests; k++) dt_llvm_iteration(group[k], 1, (dt_llvm_sum){blocks.index, 0});
+    for (int k = 0; k < n_nests; k++) {
+        dt_llvm_enter(nests[k], 0, index);
+        dt_llvm_emit_level(nests[k], 1, false);
+    }
+    dt_llvm_loop blocks = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_i64(e, nests[0]->nest->loops[1].extent), 1, false);
+    for (int k = 0; k < n_nests; k++) dt_llvm_iteration(nests[k], 1, (dt_llvm_sum){blocks.index, 0});
     dt_llvm_loop_end(e, &blocks);
 }
 
-/* Nests that share the loop over rows: what depends on no row comes before it. */
-static void row_group(dt_llvm_emitter *e, const dt_nest *nests, int n_nests) {
-    dt_llvm_nest **group = DT_NEW_ARRAY(e->arena, dt_llvm_nest *, n_nests);
+/* Nests of a group that shares the loop over rows: what of them depends on no row. */
+static dt_llvm_nest **before_rows(dt_llvm_emitter *e, const dt_nest *nests, int n_nests, const dt_nest *group, int n_group) {
+    dt_llvm_nest **prepared = DT_NEW_ARRAY(e->arena, dt_llvm_nest *, n_nests);
     for (int k = 0; k < n_nests; k++) {
-        group[k] = dt_llvm_nest_prepare(e, &nests[k], nests, n_nests);
-        dt_llvm_emit_level(group[k], 0, false);
+        prepared[k] = dt_llvm_nest_prepare(e, &nests[k], group, n_group);
+        dt_llvm_emit_level(prepared[k], 0, false);
     }
-    dt_llvm_loop rows = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_extent(e, nests[0].loops[0].extent), 1, true);
-    for (int k = 0, end; k < n_nests; k = end) {
-        for (end = k + 1; end < n_nests && nests[end].in_blocks;) end++;
-        if (end > k + 1)
-            block_group(e, &group[k], end - k, (dt_llvm_sum){rows.index, 0});
+    return prepared;
+}
+
+/* The code that the piece which begins with a nest calls; NULL: it is written here. Streaming stores are. */
+static const dt_routine_use *called(const dt_llvm_emitter *e, const dt_kernel_repeats *repeats, int nest) {
+    const dt_kernel_function *kernel = e->at_work.kernel;
+    for (int n = nest; n < dt_piece_end(kernel, nest) && e->streams; n++)
+        for (int s = 0; s < kernel->nests[n].n_stores; s++)
+            if (dt_llvm_streams(e, &kernel->nests[n], &kernel->nests[n].stores[s])) return NULL;
+    return repeats->uses[nest];
+}
+
+/* Nests that share the loop over rows. */
+static void row_group(dt_llvm_emitter *e, const dt_kernel_repeats *repeats, int first, int end) {
+    const dt_nest *nests = e->at_work.kernel->nests;
+    dt_llvm_nest ***pieces = DT_NEW_ARRAY(e->arena, dt_llvm_nest **, end - first);
+    for (int k = first, next; k < end; k = next) {
+        next = dt_piece_end(e->at_work.kernel, k);
+        if (called(e, repeats, k) == NULL) pieces[k - first] = before_rows(e, &nests[k], next - k, &nests[first], end - first);
+    }
+    dt_llvm_loop rows = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_extent(e, nests[first].loops[0].extent), 1, true);
+    for (int k = first, next; k < end; k = next) {
+        next = dt_piece_end(e->at_work.kernel, k);
+        if (pieces[k - first] != NULL)
+            row_of_piece(pieces[k - first], next - k, rows.index);
         else
-            dt_llvm_iteration(group[k], 0, (dt_llvm_sum){rows.index, 0});
+            dt_llvm_call_routine(e, called(e, repeats, k), rows.index);
     }
     dt_llvm_loop_end(e, &rows);
 }
@@ -90,20 +122,29 @@ static LLVMValueRef least(dt_llvm_emitter *e, LLVMValueRef x, LLVMValueRef y) {
 
 static LLVMValueRef next(dt_llvm_emitter *e, LLVMValueRef number) { return LLVMBuildAdd(e->builder, number, dt_llvm_i64(e, 1), ""); }
 
+static LLVMValueRef share_number(const dt_llvm_nest *n, int number, int64_t value) {
+    LLVMValueRef parameter = n->numbers[n->nest->n_instructions + n->nest->n_stores + number];
+    return parameter != NULL ? parameter : dt_llvm_i64(n->e, value);
+}
+
 /* The first iteration of `share`: dt_share_first_unit, of this nest. */
-static LLVMValueRef start_of_share(dt_llvm_emitter *e, const dt_nest *nest, LLVMValueRef share) {
+static LLVMValueRef start_of_share(const dt_llvm_nest *n, LLVMValueRef share) {
+    dt_llvm_emitter *e = n->e;
+    const dt_nest *nest = n->nest;
     const dt_nest_share *how = &nest->share;
-    LLVMValueRef turn = LLVMBuildURem(e->builder, dt_llvm_i64(e, how->turn), e->n_shares, "");
+    LLVMValueRef turn = LLVMBuildURem(e->builder, share_number(n, DT_SHARE_TURN, how->turn), e->n_shares, "");
+    LLVMValueRef first_unit = share_number(n, DT_SHARE_FIRST_UNIT, how->first_unit);
     LLVMValueRef sum = LLVMBuildAdd(e->builder, LLVMBuildMul(e->builder, dt_llvm_i64(e, how->n_units), share, ""), turn, "");
-    LLVMValueRef unit = LLVMBuildSub(e->builder, LLVMBuildUDiv(e->builder, sum, e->n_shares, ""), dt_llvm_i64(e, how->first_unit), "");
+    LLVMValueRef unit = LLVMBuildSub(e->builder, LLVMBuildUDiv(e->builder, sum, e->n_shares, ""), first_unit, "");
     LLVMValueRef start = LLVMBuildMul(e->builder, unit, dt_llvm_i64(e, how->unit_iterations), "");
     LLVMValueRef is_before = LLVMBuildICmp(e->builder, LLVMIntSLT, unit, dt_llvm_i64(e, 0), "");
     return least(e, LLVMBuildSelect(e->builder, is_before, dt_llvm_i64(e, 0), start, ""), dt_llvm_i64(e, nest->loops[0].extent));
 }
 
-static iteration_range share_of(dt_llvm_emitter *e, const dt_nest *nest) {
-    if (nest->share.n_units == 0) return (iteration_range){dt_llvm_i64(e, 0), dt_llvm_i64(e, nest->loops[0].extent)};
-    return (iteration_range){start_of_share(e, nest, e->share), start_of_share(e, nest, next(e, e->share))};
+static iteration_range share_of(const dt_llvm_nest *n) {
+    dt_llvm_emitter *e = n->e;
+    if (n->nest->share.n_units == 0) return (iteration_range){dt_llvm_i64(e, 0), dt_llvm_i64(e, n->nest->loops[0].extent)};
+    return (iteration_range){start_of_share(n, e->share), start_of_share(n, next(e, e->share))};
 }
 
 /* The first iteration of `part` of the share, as kernel.h has it. */
@@ -121,7 +162,7 @@ static LLVMValueRef start_of_part(dt_llvm_emitter *e, const dt_nest *nest, itera
 static void part_of_nest(dt_llvm_emitter *e, const dt_nest *nest) {
     dt_llvm_nest *n = dt_llvm_nest_prepare(e, nest, NULL, 0);
     if (nest->part_iterations > 0) {
-        iteration_range share = share_of(e, nest);
+        iteration_range share = share_of(n);
         n->part_start = start_of_part(e, nest, share, e->part);
         n->part_end = start_of_part(e, nest, share, next(e, e->part));
         dt_llvm_nest_emit(n, 0);
@@ -129,7 +170,7 @@ static void part_of_nest(dt_llvm_emitter *e, const dt_nest *nest) {
         LLVMValueRef is_first = LLVMBuildICmp(e->builder, LLVMIntEQ, e->part, dt_llvm_i64(e, 0), "");
         LLVMBasicBlockRef join = dt_llvm_if_begin(e, is_first, true);
         if (nest->share.n_units > 0) {
-            iteration_range share = share_of(e, nest);
+            iteration_range share = share_of(n);
             n->part_start = share.first;
             n->part_end = share.end;
         }
@@ -138,51 +179,59 @@ static void part_of_nest(dt_llvm_emitter *e, const dt_nest *nest) {
     }
 }
 
-static void all_nests(dt_llvm_emitter *e, const dt_kernel_function *kernel) {
+void dt_llvm_piece(dt_llvm_emitter *e, const dt_nest *nests, int n_nests, LLVMValueRef row) {
+    if (row != NULL)
+        row_of_piece(before_rows(e, nests, n_nests, nests, n_nests), n_nests, row);
+    else if (e->at_work.kernel->divided)
+        part_of_nest(e, nests);
+    else
+        dt_llvm_nest_emit(dt_llvm_nest_prepare(e, nests, NULL, 0), 0);
+}
+
+static void all_nests(dt_llvm_emitter *e, const dt_kernel_repeats *repeats) {
+    const dt_kernel_function *kernel = e->at_work.kernel;
     for (int k = 0, end; k < kernel->n_nests; k = end) {
         end = k + 1;
         if (kernel->nests[k].in_rows) {
             while (end < kernel->n_nests && kernel->nests[end].in_rows) end++;
-            row_group(e, &kernel->nests[k], end - k);
-        } else if (kernel->divided) {
-            part_of_nest(e, &kernel->nests[k]);
+            row_group(e, repeats, k, end);
+        } else if (called(e, repeats, k) != NULL) {
+            dt_llvm_call_routine(e, repeats->uses[k], NULL);
         } else {
-            dt_llvm_nest_emit(dt_llvm_nest_prepare(e, &kernel->nests[k], NULL, 0), 0);
+            dt_llvm_piece(e, &kernel->nests[k], 1, NULL);
         }
     }
 }
 
 /* With streaming stores, then with ordinary ones: which copy runs is up to where the buffers lie. */
-static void both_ways(dt_llvm_emitter *e, const dt_kernel_function *kernel, LLVMValueRef may_stream) {
+static void both_ways(dt_llvm_emitter *e, const dt_kernel_repeats *repeats, LLVMValueRef may_stream) {
     LLVMBasicBlockRef join = dt_llvm_if_begin(e, may_stream, true);
     e->streams = true;
-    all_nests(e, kernel);
+    all_nests(e, repeats);
     dt_llvm_stream_end(e);
     e->streams = false;
     dt_llvm_if_end(e, join);
     join = dt_llvm_if_begin(e, LLVMBuildNot(e->builder, may_stream, ""), false);
-    all_nests(e, kernel);
+    all_nests(e, repeats);
     dt_llvm_if_end(e, join);
 }
 
-void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel) {
-    e->at_work = (dt_llvm_function){.plan = plan, .kernel = kernel};
-    for (size_t i = 0; i < e->functions.n; i++)
-        if (dt_llvm_same_kernel(&e->functions.items[i], &e->at_work)) {
-            LLVMValueRef function = e->functions.items[i].function;
-            LLVMAddAlias2(e->module, LLVMGlobalGetValueType(function), 0, function, kernel->name);
-            return;
-        }
-    e->n_carried = 0;
-    e->packed = NULL;
-    begin_function(e, kernel->name);
-    e->at_work.function = e->function;
-    dt_list_push(e->arena, &e->functions, e->at_work);
-    load_arguments(e);
+/* void kernel(void *const *buffers, const dt_launch *launch), as abi/launch.h has it. */
+void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel, const dt_kernel_repeats *repeats) {
+    LLVMTypeRef type = LLVMFunctionType(e->void_type, (LLVMTypeRef[]){e->pointer, e->pointer}, 2, false);
+    if (repeats->same != NULL) {
+        LLVMAddAlias2(e->module, type, 0, LLVMGetNamedFunction(e->module, repeats->same->name), kernel->name);
+        return;
+    }
+    dt_llvm_write_routines(e, kernel, repeats);
+    e->at_work = (dt_llvm_function){plan, kernel};
+    dt_llvm_function_begin(e, kernel->name, type);
+    dt_llvm_load_launch(e);
+    load_buffers(e);
     LLVMValueRef may_stream = dt_llvm_stream_condition(e);
     if (may_stream != NULL)
-        both_ways(e, kernel, may_stream);
+        both_ways(e, repeats, may_stream);
     else
-        all_nests(e, kernel);
+        all_nests(e, repeats);
     LLVMBuildRetVoid(e->builder);
 }

@@ -211,6 +211,10 @@ static void choose_order(dt_llvm_nest *n) {
     if (n->tiled) dt_llvm_tile_choose(n);
 }
 
+static const dt_address *address_of(const dt_nest *nest, int i) {
+    return i < nest->n_instructions ? &nest->instructions[i].address : &nest->stores[i - nest->n_instructions].address;
+}
+
 dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, const dt_nest *group, int n_group) {
     enum {
         UNROLL_ITERATIONS = 16,
@@ -241,8 +245,10 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
     n->loops = DT_NEW_ARRAY(e->arena, dt_llvm_sum, nest->n_loops);
     n->addresses = DT_NEW_ARRAY(e->arena, dt_llvm_sum, n_instructions + nest->n_stores);
     n->slots = DT_NEW_ARRAY(e->arena, int, nest->n_reductions);
-    for (int i = 0; i < n_instructions; i++) n->addresses[i].constant = nest->instructions[i].address.offset;
-    for (int s = 0; s < nest->n_stores; s++) n->addresses[n_instructions + s].constant = nest->stores[s].address.offset;
+    n->numbers = dt_llvm_numbers(e, nest);
+    for (int i = 0; i < n_instructions + nest->n_stores; i++)
+        if (i >= n_instructions || nest->instructions[i].kind == DT_INSTRUCTION_LOAD)
+            n->addresses[i] = (dt_llvm_sum){n->numbers[i], n->numbers[i] != NULL ? 0 : address_of(nest, i)->offset};
 
     bool in_blocks = nest->in_blocks || (n_group > 0 && nest + 1 < group + n_group && nest[1].in_blocks);
     n->n_shared = n_group == 0 ? 0 : in_blocks ? 2 : 1;
@@ -275,10 +281,6 @@ LLVMValueRef dt_llvm_sum_value(dt_llvm_emitter *e, dt_llvm_sum sum) {
     LLVMValueRef constant = dt_llvm_i64(e, sum.constant);
     if (sum.variable == NULL) return constant;
     return sum.constant == 0 ? sum.variable : LLVMBuildNSWAdd(e->builder, sum.variable, constant, "");
-}
-
-static const dt_address *address_of(const dt_nest *nest, int i) {
-    return i < nest->n_instructions ? &nest->instructions[i].address : &nest->stores[i - nest->n_instructions].address;
 }
 
 static bool has_address(const dt_llvm_nest *n, int i) {

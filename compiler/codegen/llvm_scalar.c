@@ -214,10 +214,16 @@ static LLVMValueRef scalar(dt_llvm_nest *n, const dt_instruction *instruction, L
 
 /* ---- the other kinds ---- */
 
-static LLVMValueRef constant(dt_llvm_emitter *e, const dt_instruction *instruction) {
+static LLVMValueRef constant(dt_llvm_nest *n, int i) {
+    dt_llvm_emitter *e = n->e;
+    const dt_instruction *instruction = &n->nest->instructions[i];
     LLVMTypeRef type = dt_llvm_type(e, instruction->dtype);
-    if (dt_dtype_is_float(instruction->dtype)) return dt_llvm_real(type, instruction->number);
-    return dt_llvm_integer(type, instruction->integer);
+    bool is_float = dt_dtype_is_float(instruction->dtype);
+    LLVMValueRef parameter = n->numbers[i];
+    if (parameter == NULL) return is_float ? dt_llvm_real(type, instruction->number) : dt_llvm_integer(type, instruction->integer);
+    if (is_float) parameter = LLVMBuildBitCast(e->builder, parameter, e->f64, "");
+    if (type == LLVMTypeOf(parameter)) return parameter;
+    return is_float ? LLVMBuildFPTrunc(e->builder, parameter, type, "") : LLVMBuildTrunc(e->builder, parameter, type, "");
 }
 
 static LLVMValueRef loop_index(dt_llvm_nest *n, int loop) {
@@ -251,8 +257,9 @@ static LLVMValueRef is_first(dt_llvm_emitter *e, LLVMValueRef count, LLVMValueRe
     return LLVMBuildOr(e->builder, LLVMBuildICmp(e->builder, LLVMIntEQ, count, dt_llvm_i64(e, 0), ""), first, "");
 }
 
-static LLVMValueRef check(dt_llvm_nest *n, const dt_instruction *instruction) {
+static LLVMValueRef check(dt_llvm_nest *n, int i) {
     dt_llvm_emitter *e = n->e;
+    const dt_instruction *instruction = &n->nest->instructions[i];
     LLVMValueRef value = n->values[instruction->operands[0]], limit = dt_llvm_extent(e, instruction->integer);
     LLVMValueRef row = instruction->n_operands > 1 ? n->values[instruction->operands[1]] : dt_llvm_i64(e, -1);
     LLVMValueRef good = LLVMBuildICmp(e->builder, LLVMIntULT, value, limit, "");
@@ -262,7 +269,7 @@ static LLVMValueRef check(dt_llvm_nest *n, const dt_instruction *instruction) {
     LLVMBasicBlockRef none = NULL;
     if (instruction->before) none = dt_llvm_if_begin(e, LLVMBuildICmp(e->builder, LLVMIntEQ, count, dt_llvm_i64(e, 0), ""), false);
     LLVMBuildStore(e->builder, LLVMBuildAdd(e->builder, count, dt_llvm_i64(e, 1), ""), count_at);
-    LLVMValueRef location = dt_llvm_i64(e, instruction->index);
+    LLVMValueRef location = n->numbers[i] != NULL ? n->numbers[i] : dt_llvm_i64(e, instruction->index);
     LLVMBasicBlockRef first = dt_llvm_if_begin(e, is_first(e, count, row, location, value), false);
     LLVMBuildStore(e->builder, value, field(e, e->bad_index, offsetof(dt_bad_index, value)));
     LLVMBuildStore(e->builder, row, field(e, e->bad_index, offsetof(dt_bad_index, row)));
@@ -288,13 +295,13 @@ LLVMValueRef dt_llvm_instruction(dt_llvm_nest *n, int i) {
     bool varies = dt_llvm_varies(n, i);
     for (int k = 0; k < instruction->n_operands; k++) x[k] = dt_llvm_operand(n, instruction->operands[k], varies);
     switch (instruction->kind) {
-    case DT_INSTRUCTION_CONSTANT: return constant(e, instruction);
+    case DT_INSTRUCTION_CONSTANT: return constant(n, i);
     case DT_INSTRUCTION_LOOP: return loop_index(n, instruction->index);
     case DT_INSTRUCTION_LAUNCH: return LLVMBuildLoad2(e->builder, e->i64, field(e, e->launch, (size_t)instruction->index * 8), "");
     case DT_INSTRUCTION_SCALAR: return scalar(n, instruction, x);
     case DT_INSTRUCTION_CONVERT: return dt_llvm_convert(e, x[0], n->nest->instructions[instruction->operands[0]].dtype, instruction->dtype);
     case DT_INSTRUCTION_BITS: return same_bits(e, x[0], n->nest->instructions[instruction->operands[0]].dtype, instruction->dtype);
-    case DT_INSTRUCTION_CHECK: return check(n, instruction);
+    case DT_INSTRUCTION_CHECK: return check(n, i);
     case DT_INSTRUCTION_LOAD:
     case DT_INSTRUCTION_REDUCED: break;
     }
