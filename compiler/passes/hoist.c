@@ -65,9 +65,18 @@ static dt_shape whole_shape(const hoist *h, dt_shape shape) {
 
 static bool can_be_whole(const hoist *h, const dt_value *value);
 
+/* Whether the iterations of a broadcast's operand stay between the same dimensions: a broadcast keeps their order. */
+static bool keeps_axis(const dt_value *broadcast) {
+    int n, before = 0, axis = dt_stack_axis(broadcast->shape);
+    const int64_t *dims = dt_value_ints(broadcast, "dims", &n);
+    while (before < n && dims[before] < axis) before++;
+    return before == dt_stack_axis(broadcast->operands[0]->shape);
+}
+
 static bool is_known(const hoist *h, const dt_value *value) {
     bool known = value->op->class == DT_CLASS_MAP || dt_value_is(value, "broadcast") || dt_value_is(value, "reshape") || is_product(value);
     if (!known || value->n_operands == 0) return false;
+    if (dt_value_is(value, "broadcast") && is_within(h, value->operands[0]) && !keeps_axis(value)) return false;
     if (dt_value_is(value, "reshape") && dt_stack_axis(value->operands[0]->shape) != dt_stack_axis(value->shape)) return false;
     if (is_product(value) && (dt_value_bool(value, "transpose_a") || value->operands[1]->shape.rank != 2 || is_within(h, value->operands[1])))
         return false;
