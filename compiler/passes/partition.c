@@ -13,6 +13,7 @@
 #include "ir/body.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 static const dt_distribution replicated = {.kind = DT_REPLICATED};
@@ -39,9 +40,35 @@ static bool is_linear(const dt_value *value) {
     return (value->op->algebra & DT_OP_LINEAR) || (dt_value_is(value, "pad") && dt_value_number(value, "value") == 0);
 }
 
-/* Does this linear value keep the partial sums of its operands? A sum keeps them when all its terms are partial, a product when one factor
- * is, a quotient when the dividend is; whatever has one operand and is linear does. Not where rows appear or the value grows: a sum must be
- * whole before rows use it, and is best combined while it is small; but not within a loop. */
+static double size_of(const dt_value *constant) {
+    return dt_dtype_is_float(constant->dtype) ? fabs(dt_value_scalar(constant, "value").f) : fabs((double)dt_value_scalar(constant, "value").i);
+}
+
+static const dt_value *repeated(const dt_value *value) {
+    while (dt_value_is(value, "broadcast") || dt_value_is(value, "reshape")) value = value->operands[0];
+    return value;
+}
+
+/* Whether it is finite and at least 1: numbers of rows, and what is made of them. */
+static bool is_count(const dt_value *value) {
+    value = repeated(value);
+    if (dt_value_is(value, "constant")) return size_of(value) >= 1 && isfinite(size_of(value));
+    if (dt_value_is(value, "launch"))
+        return strcmp(dt_value_string(value, "name"), "valid") == 0 || strcmp(dt_value_string(value, "name"), "global_batch") == 0;
+    if (dt_value_is(value, "convert")) return value->dtype != DT_F16 && is_count(value->operands[0]);
+    return dt_value_is(value, "multiply") && value->dtype == DT_I64 && is_count(value->operands[0]) && is_count(value->operands[1]);
+}
+
+static bool is_fraction(const dt_value *value) {
+    value = repeated(value);
+    return dt_value_is(value, "constant") && size_of(value) > 0 && size_of(value) <= 1;
+}
+
+/* Does this linear value keep the partial sums of its operands? A sum keeps them when all its terms are partial; a product by a number that makes
+ * parts no larger, and a quotient, when the dividend is: parts that infinity, or 0, is multiplied or divided by may be NaN where their sum is not, as
+ * those of a replica without rows are, and parts that grow may overflow. Of integers all products do. Whatever has one operand and is linear does.
+ * Not where rows appear or the value grows: a sum must be whole before rows use it, and is best combined while it is small. In a loop, where none may
+ * be combined, all of these do. */
 static bool keeps_partial(const dt_partition *p, const dt_value *value) {
     if (!is_linear(value) || value->n_operands == 0 || dt_shape_batch_axis(value->shape) >= 0) return false;
     int n_partial = 0, n_replicated = 0;
@@ -56,9 +83,11 @@ static bool keeps_partial(const dt_partition *p, const dt_value *value) {
     if (value->op->class != DT_CLASS_MAP) return false;
     const dt_formula *body = dt_origin_of(p, value)->loops->body;
     if (body->kind != DT_FORMULA_SCALAR) return false;
-    if (body->scalar == DT_SCALAR_MULTIPLY) return n_partial == 1 && n_replicated == value->n_operands - 1;
-    if (body->scalar == DT_SCALAR_DIVIDE) return is_partial_sum(p, value->operands[0]) && value->operands[1]->distribution.kind == DT_REPLICATED;
-    return n_partial == value->n_operands;
+    bool is_product = body->scalar == DT_SCALAR_MULTIPLY, is_first = is_partial_sum(p, value->operands[0]);
+    if (!is_product && body->scalar != DT_SCALAR_DIVIDE) return n_partial == value->n_operands;
+    if (n_partial != 1 || n_replicated != value->n_operands - 1 || !(is_product || is_first)) return false;
+    const dt_value *other = dt_origin_of(p, value)->operands[is_first];
+    return p->bodies[value->id] != NULL || !dt_dtype_is_float(value->dtype) || (is_product ? is_fraction(other) : is_count(other));
 }
 
 /* ---- the loop that is shared out ---- */
