@@ -3,8 +3,8 @@
  * Time goes by nests, in the order in which kernels run. Nests that share a row loop run again and again: what lives from one row to the next lives
  * through all of them, and so it is with nests that share a loop over blocks, and with those that one call of a library stands for: it does all of
  * them at once. Of some buffers only the row at hand is ever needed, since every use is in that one row loop, at its row: they are cut down to one
- * row and live from their first nest to their last. What a loop over tensors uses and is used outside of its body as well, or goes from one iteration
- * to the next, lives through all of the loop. */
+ * row and live from their first nest to their last. What a loop over tensors uses and is used outside of its body as well, by a collective too, or
+ * goes from one iteration to the next, lives through all of the loop. */
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/view.h"
 #include "compiler/passes/plan_memory.h"
@@ -102,6 +102,18 @@ static void add_lifetime(timeline *t, int k, int n, const dt_address *address) {
     extend(t, buffer, time + (whole_run ? now.run_first : first), time + (whole_run ? now.run_last : last));
 }
 
+static void leave_loops(timeline *t, int buffer) { t->scopes[dt_buffer_root(t->plan, buffer)] = NULL; }
+
+/* What a collective takes and gives, and a result, is of use outside of all loops. */
+static void leave_scopes(timeline *t) {
+    for (int s = 0; s < t->plan->n_segments; s++)
+        for (int c = 0; c < t->plan->segments[s].n_collectives; c++) {
+            leave_loops(t, t->plan->segments[s].collectives[c].source);
+            leave_loops(t, t->plan->segments[s].collectives[c].target);
+        }
+    for (size_t r = 0; r < t->plan->function->results.n; r++) leave_loops(t, t->plan->results[r]);
+}
+
 /* The row loop no longer chooses the row: there is only one. */
 static void cut_to_one_row(timeline *t, int k, int n, const dt_address *address) {
     int buffer = t->plan->kernels[k].buffers[address->buffer];
@@ -173,6 +185,7 @@ dt_lifetime *dt_plan_lifetimes(dt_arena *arena, dt_plan *plan) {
     give_times(&t);
     find_loops(&t);
     cut_rows(&t);
+    leave_scopes(&t);
     for_each_use(&t, add_lifetime);
     for (size_t r = 0; r < plan->function->results.n; r++) extend(&t, plan->results[r], t.end, t.end);
     return t.lifetimes;
