@@ -57,6 +57,10 @@ bool dt_loop_is_replicated(const dt_value *loop) {
         if (dt_value_is(value, "advance") || dt_value_is_end_loop(value)) continue; /* they are of use to nobody */
         if (value->distribution.kind != DT_REPLICATED) return false;
     }
+    for (const dt_value *value = end->next; value != NULL; value = value->next) { /* what leaves may be of outside */
+        bool leaves = dt_value_leaves(value) && value->n_operands == 2 && value->operands[1] == loop;
+        if (leaves && value->distribution.kind != DT_REPLICATED) return false;
+    }
     return true;
 }
 
