@@ -255,8 +255,18 @@ static void add_member(dt_fusion *f, int group, const dt_value *value) {
     placement->in_place = placement->stored = true;
 }
 
-/* A write, and what goes on to the next iteration or leaves a loop, is a store of the nest that computes its operand. */
-static bool is_store(const dt_value *user) { return user->op->class == DT_CLASS_STATE || user->op->class == DT_CLASS_LOOP; }
+/* The body in which a user reads its operand; NULL: none. A stack does so in each iteration, a carry before the first. */
+static const dt_value *body_of_read(const dt_fusion *f, const dt_value *user) {
+    const dt_value *body = f->bodies[user->id];
+    if (dt_value_is(user, "stack")) return user->operands[1];
+    return dt_value_is(user, "carry") ? f->bodies[body->id] : body;
+}
+
+/* A write, and what goes on to the next iteration or leaves a loop, is a store of the nest that computes its operand, where that runs in the same
+ * body. */
+static bool is_store(const dt_fusion *f, const dt_value *value, const dt_value *user) {
+    return (user->op->class == DT_CLASS_STATE || user->op->class == DT_CLASS_LOOP) && body_of_read(f, user) == f->bodies[value->id];
+}
 
 /* Users that would each compute `value` for themselves; those in a loop do so again and again. */
 static int n_readers(const dt_fusion *f, const dt_value *value) {
@@ -264,7 +274,7 @@ static int n_readers(const dt_fusion *f, const dt_value *value) {
     int n = 0;
     for (size_t u = 0; u < placement->users.n; u++) {
         const dt_value *user = placement->users.items[u];
-        if (!is_store(user)) n += dt_body_is_within(f->bodies, f->bodies[value->id], f->bodies[user->id]) ? 1 : 2;
+        if (!is_store(f, value, user)) n += dt_body_is_within(f->bodies, f->bodies[value->id], body_of_read(f, user)) ? 1 : 2;
     }
     return n;
 }
@@ -272,7 +282,7 @@ static int n_readers(const dt_fusion *f, const dt_value *value) {
 static bool is_read_in_loop(const dt_fusion *f, const dt_value *value) {
     const dt_placement *placement = dt_placement_of(f, value);
     for (size_t u = 0; u < placement->users.n; u++)
-        if (!dt_body_is_within(f->bodies, f->bodies[value->id], f->bodies[placement->users.items[u]->id])) return true;
+        if (!dt_body_is_within(f->bodies, f->bodies[value->id], body_of_read(f, placement->users.items[u]))) return true;
     return false;
 }
 
@@ -465,7 +475,7 @@ static void store_what_is_needed(dt_fusion *f, const dt_value *value) {
     if (placement->base != value || placement->group < 0 || placement->stored) return;
     bool needed = placement->required || f->keep[value->id];
     for (size_t u = 0; u < placement->users.n && !needed; u++)
-        needed = !is_store(placement->users.items[u]) && !computed_in(f, placement->users.items[u], placement->group);
+        needed = !is_store(f, value, placement->users.items[u]) && !computed_in(f, placement->users.items[u], placement->group);
     if (!needed || (!placement->required && !f->keep[value->id] && is_derived(f, value))) return;
     placement->stored = true;
     if (!is_root(dt_lowering_loops(f->lowering, value))) dt_list_push(f->arena, &f->groups.items[placement->group].cluster.members, value);
