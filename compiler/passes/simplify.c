@@ -9,7 +9,7 @@
  * scalars) is made in the shape of x. A dropout below a flatten then belongs to the pooling above it. */
 #include "compiler/passes/passes.h"
 #include "ir/body.h"
-#include "ir/interpret.h"
+#include "ir/evaluate.h"
 #include "ir/scalar.h"
 
 #include <math.h>
@@ -121,29 +121,23 @@ static dt_status *drop_known_choice(simplify *s, dt_value *value, dt_value **rep
     return NULL;
 }
 
-/* An elementwise value of constants is a constant: its formula is evaluated by the oracle. What is exact stays exact; exp and its like are rounded
- * once there, and are within their rows' bounds of that in a kernel. */
+/* An elementwise value of constants is a constant: what a kernel would make of them, to the bit. */
 static dt_status *fold_constants(simplify *s, dt_value *value, dt_value **replacement) {
-    if (value->op->class != DT_CLASS_MAP || value->n_operands == 0 || value->n_operands > 8) return NULL;
-    dt_tensor operands[8];
-    for (int k = 0; k < value->n_operands; k++)
-        if (!is_constant(value->operands[k])) return NULL;
-    if (stops_gradients(s, value)) return NULL;
-    dt_value one = *value; /* the same op on scalars */
-    dt_value *scalars = DT_NEW_ARRAY(s->arena, dt_value, value->n_operands);
-    one.shape = dt_shape_scalar();
-    one.operands = DT_NEW_ARRAY(s->arena, dt_value *, value->n_operands);
+    enum {
+        MOST_OPERANDS = 8
+    };
+    dt_dtype dtypes[MOST_OPERANDS];
+    dt_scalar operands[MOST_OPERANDS];
+    if (value->op->class != DT_CLASS_MAP || value->n_operands == 0 || value->n_operands > MOST_OPERANDS) return NULL;
     for (int k = 0; k < value->n_operands; k++) {
-        scalars[k] = *value->operands[k];
-        scalars[k].shape = dt_shape_scalar();
-        one.operands[k] = &scalars[k];
-        operands[k] = dt_tensor_make(s->arena, scalars[k].dtype, dt_shape_scalar());
-        dt_scalar_store(operands[k].data, scalars[k].dtype, dt_value_scalar(&scalars[k], "value"));
+        if (!is_constant(value->operands[k])) return NULL;
+        dtypes[k] = value->operands[k]->dtype;
+        operands[k] = dt_scalar_round(dt_value_scalar(value->operands[k], "value"), dtypes[k]);
     }
-    dt_launch launch = {0};
-    dt_tensor result = dt_tensor_make(s->arena, value->dtype, dt_shape_scalar());
-    DT_TRY(dt_interpret_value(s->arena, &one, &launch, operands, &result));
-    dt_scalar folded = dt_scalar_load(result.data, value->dtype);
+    if (stops_gradients(s, value)) return NULL;
+    dt_evaluation *evaluation;
+    DT_TRY(dt_evaluation_prepare(s->arena, dt_value_loops(s->arena, value)->body, dtypes, value->dtype, DT_ARITHMETIC_KERNEL, &evaluation));
+    dt_scalar folded = dt_scalar_round(dt_evaluate(evaluation, &(dt_evaluation_context){.operands = operands}), value->dtype);
     dt_builder builder = builder_at(s, value);
     dt_attribute number = dt_dtype_is_float(value->dtype) ? dt_number(folded.f) : dt_number_of_int(folded.i);
     return dt_build_number(&builder, replacement, value->dtype, number, value->shape);
