@@ -6,8 +6,8 @@
  * autodiff, so that gradients are computed there too.
  *
  * Bits of values stay, but for the sign of a 0: of zeros of both signs a maximum gives either. Sums of floats do not decrease, for rounding does not;
- * those of integers wrap around and stay where they are. NaN and both infinities pass through; where an infinite bias meets the opposite infinity, the
- * maximum is that of the elements which it does not meet.
+ * those of integers wrap around and stay where they are. NaN and both infinities pass through; where an infinite bias meets the opposite infinity,
+ * the maximum is that of the elements which it does not meet.
  *
  * A gradient goes to the first position that reaches the maximum of f(x). That may be another one than the first which reaches the maximum of x: f
  * makes equal what was not, 1 and 2 by adding 1e8, or by clipping at 1. So where gradients are taken only those f move which have no gradient

@@ -1,4 +1,4 @@
-"""partial_products: what a sum over the batch is multiplied or divided by may be 0 or infinite, and parts of the sum may cancel: any number of replicas, one
+"""partial_products: what a sum over the batch is multiplied or divided by may be 0 or infinite, and its parts may cancel: any number of replicas, one
 without rows too, gives what NumPy makes of the whole sum.
 """
 
