@@ -724,6 +724,96 @@ static void tiled_sums_over_rows(void **state) {
     check(&b, 1e-4);
 }
 
+/* ---- routines ---- */
+
+static int count_functions(const bench *b) {
+    dt_plan plan = b->plan;
+    plan.kernels = (dt_kernel_function *)&b->kernel;
+    plan.n_kernels = 1;
+    const dt_plan *plans[1] = {&plan};
+    dt_text text = {.arena = b->arena};
+    succeed(dt_codegen_llvm_text(plans, 1, DT_LEVEL_V3, DT_CODEGEN_TEXT_LLVM, &text));
+    int n = 0;
+    for (const char *at = text.data; (at = strstr(at, "\ndefine ")) != NULL; at++) n++;
+    return n;
+}
+
+/* y[from + …] = x[…] * c + d, where the buffers, `from` and the constants differ, over rows or not. */
+static void add_line(bench *b, bool in_rows, int64_t width, int x, int y, int64_t from, double c, double d) {
+    dt_dtype dtype = b->plan.buffers[x].dtype;
+    dt_nest_builder n = in_rows ? NEST(b, {DT_BATCH, false}, {width, false}) : NEST(b, {CAPACITY, false}, {width, false});
+    int value = dt_nest_load(&n, x, AT(&n, from, width, 1), -1, -1);
+    int factor = dt_dtype_is_float(dtype) ? dt_nest_constant(&n, dtype, c) : dt_nest_integer(&n, dtype, (int64_t)c);
+    int added = dt_dtype_is_float(dtype) ? dt_nest_constant(&n, dtype, d) : dt_nest_integer(&n, dtype, (int64_t)d);
+    value = dt_nest_binary(&n, DT_SCALAR_ADD, dtype, dt_nest_binary(&n, DT_SCALAR_MULTIPLY, dtype, value, factor), added);
+    dt_nest_store(&n, y, AT(&n, from, width, 1), value, false, -1);
+    finish(b, &n, 1)->in_rows = in_rows;
+}
+
+static void nests_that_differ_in_buffers_and_numbers_are_one_routine(void **state) {
+    (void)state;
+    static const dt_dtype dtypes[] = {DT_F64, DT_F32, DT_I64, DT_I32, DT_I8, DT_U8};
+    for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
+        for (int in_rows = 0; in_rows < 2; in_rows++) {
+            bench b;
+            begin(&b);
+            int64_t width = 701, rest = 9, elements = CAPACITY * width + rest;
+            int x = buffer(&b, dtypes[t], elements), y = buffer(&b, dtypes[t], elements), z = buffer(&b, dtypes[t], elements);
+            add_line(&b, in_rows, width, x, y, 0, 3, -1.5);
+            add_line(&b, in_rows, width, y, z, rest, -2, 100);
+            add_line(&b, in_rows, width, z, x, 4, 0.5, 7);
+            assert_int_equal(count_functions(&b), 2); /* the kernel, and what it calls three times */
+            add_line(&b, in_rows, width - 1, x, y, 0, 3, 1);
+            assert_int_equal(count_functions(&b), 2); /* met once */
+            check(&b, 0);
+        }
+}
+
+/* Two that have the same numbers keep them as constants, and one that is written where another is read is no twin of one that is not. */
+static void what_overlaps_is_another_routine(void **state) {
+    (void)state;
+    bench b;
+    begin(&b);
+    int64_t width = 701, elements = CAPACITY * width;
+    int x = buffer(&b, DT_F32, elements), y = buffer(&b, DT_F32, elements), z = buffer(&b, DT_F32, elements);
+    add_line(&b, false, width, x, y, 0, 3, 1);
+    add_line(&b, false, width, z, z, 0, 3, 1);
+    assert_int_equal(count_functions(&b), 1);
+    add_line(&b, false, width, y, x, 0, 3, 1);
+    assert_int_equal(count_functions(&b), 2);
+    check(&b, 0);
+}
+
+/* A bad index is said to stand where it stands, though the nests are one routine. */
+static void routines_know_where_an_index_stands(void **state) {
+    (void)state;
+    for (int first_is_bad = 0; first_is_bad < 2; first_is_bad++) {
+        bench b;
+        begin(&b);
+        int64_t n_table = 9, width = 600;
+        int table = buffer(&b, DT_F32, n_table * width), index[2] = {buffer(&b, DT_I64, 6), buffer(&b, DT_I64, 6)};
+        int y = buffer(&b, DT_F32, 6 * width), z = buffer(&b, DT_F32, 6 * width);
+        for (int k = 0; k < 2; k++) {
+            for (int64_t i = 0; i < 6; i++) set(&b, index[k], i, (double)(i == 4 && k != first_is_bad ? n_table + 5 : i));
+            dt_nest_builder n = NEST(&b, {6, false}, {width, false});
+            int row = dt_nest_load(&n, index[k], AT(&n, 0, 1, 0), -1, -1);
+            int inside = dt_nest_add(&n, (dt_instruction){.kind = DT_INSTRUCTION_CHECK,
+                                                          .dtype = DT_BOOL,
+                                                          .index = 3 + k,
+                                                          .integer = n_table,
+                                                          .n_operands = 2,
+                                                          .operands = {row, loop_value(&n, 0)},
+                                                          .guard = -1});
+            dt_affine at = dt_affine_add(b.arena, 2, *AT(&n, 0, 0, 1), dt_affine_term(b.arena, 2, row), width);
+            int value = dt_nest_load(&n, table, &at, inside, dt_nest_constant(&n, DT_F32, 0));
+            dt_nest_store(&n, k == 0 ? y : z, AT(&n, 0, width, 1), value, false, -1);
+            finish(&b, &n, 1);
+        }
+        assert_int_equal(count_functions(&b), 2);
+        check(&b, 0);
+    }
+}
+
 /* ---- the interface ---- */
 
 static void make_small_kernel(bench *b) {
@@ -884,6 +974,9 @@ int main(void) {
         cmocka_unit_test(tiled_convolutions),
         cmocka_unit_test(tiled_sums_over_rows),
         cmocka_unit_test(large_results_of_light_maps_are_streamed),
+        cmocka_unit_test(nests_that_differ_in_buffers_and_numbers_are_one_routine),
+        cmocka_unit_test(what_overlaps_is_another_routine),
+        cmocka_unit_test(routines_know_where_an_index_stands),
         cmocka_unit_test(equal_kernels_are_compiled_once),
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(texts_and_errors),
