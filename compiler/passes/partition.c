@@ -32,7 +32,7 @@ static bool is_partial_sum(const dt_partition *p, const dt_value *value) {
 /* May parts be converted before they are added? Where no bits are lost: parts that are cut to integers may not, nor integers, since where the whole
  * wraps around its parts need not; but i64 has room. */
 static bool widens(dt_dtype from, dt_dtype to) {
-    if (dt_dtype_is_float(from)) return dt_dtype_is_float(to) && dt_dtype_bytes(to) >= dt_dtype_bytes(from);
+    if (dt_dtype_is_float(from)) return dt_dtype_is_float(to) && dt_dtype_bytes(to) > dt_dtype_bytes(from); /* f16 and bf16 lose either way */
     return from == DT_I64 && to == DT_F64;
 }
 
