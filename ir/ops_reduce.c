@@ -174,7 +174,8 @@ static dt_status *product_of(dt_builder *builder, const dt_value *value, const c
     return spread(builder, value, *product, product);
 }
 
-/* The product of the others, which is that of the numbers among them times that of the zeros among them.
+/* g times the product of the others, which is that of the numbers among them times that of the zeros among them. g comes last: times the product of
+ * all it may be infinite where the gradient is not.
  *
  * The zeros are written as what they are, not as the constant 0, for this is differentiated again. Of one zero there is no other; of two the other is
  * their sum less x; of three the others' product is half of what the square of their sum has more than the sum of their squares. More are needed only
@@ -197,6 +198,6 @@ dt_status *dt_gradient_reduce_product(dt_builder *builder, const dt_value *value
     DT_TRY(dt_build_expression(builder, &values[8], "where(numbers - numbers == 0, numbers, 1)", names, values, 7));
     return dt_build_expression(
         builder, &gradients[0],
-        "where(x == 0, g * where(n == 1, numbers, finite) * others, g * where(n == 0, numbers, finite) / where(x == 0, 1, x) * zeros)", names, values,
-        9);
+        "where(x == 0, g * where(n == 1, numbers, finite) * others, g * (where(n == 0, numbers, finite) / where(x == 0, 1, x) * zeros))", names,
+        values, 9);
 }

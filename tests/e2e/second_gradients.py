@@ -16,6 +16,9 @@ step of_product(x: f32[B, 4], v: f32[B, 4], w: f32[B, 4]) {
     second = grad(sum(first * v), x)
     return first: first, second: second, third: grad(sum(second * w), x)
 }
+step of_scaled_product(x: f32[B, 4], v: f32[B]) {
+    return first: grad(sum(product(x, axes: [1]) * v), x)
+}
 step of_product_of_two_axes(x: f32[B, 2, 2], v: f32[B, 2, 2]) {
     return second: grad(sum(grad(sum(product(x, axes: [1, 2], keep: true)), x) * v), x)
 }
@@ -54,6 +57,8 @@ for how, run, subject in (("interpreted", interpret, program), ("compiled", exec
     found = run(subject, "of_product", {"input/x": large, "input/v": given["input/v"][:2], "input/w": given["input/w"][:2]})
     checks.that(np.array_equal(found["result/first"], [[np.inf, 0, 0, 0], [0, 0, 0, 0]]),
                 f"product, {how}: zeros beside what overflows: {found['result/first']}")
+    found = run(subject, "of_scaled_product", {"input/x": np.array([[1e20, 1, 2, 1]], np.float32), "input/v": np.array([1e19], np.float32)})
+    checks.near(f"product, {how}: times the product of all it would overflow", found["result/first"][0, 0], 2e19, relative=1e-6)
     found = run(subject, "of_product_of_two_axes", square)
     checks.near(f"product of two axes, {how}", found["result/second"].reshape(-1, 4), wanted[:, 1], relative=1e-6)
 
