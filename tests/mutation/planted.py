@@ -21,8 +21,16 @@ ROWS = [
         "a mean over several dimensions that are the batch divides by it once",
         "e2e.pair_means",
         "frontends/dsl/builtins_tensor.c",
-        "extent.n_batch += dim == DT_BATCH;",
-        "extent.n_batch |= dim == DT_BATCH;",
+        """    dt_object count = dt_emit_elements(e, extent, "valid");\n""",
+        """    extent.n_batch = 1;\n    dt_object count = dt_emit_elements(e, extent, "valid");\n""",
+    ),
+    Row(
+        "report of pairs",
+        "a report over several dimensions that are the batch counts it once",
+        "e2e.pair_means",
+        "frontends/dsl/elaborate_report.c",
+        """    dt_object count = dt_emit_elements(e, extent, "valid");\n""",
+        """    extent.n_batch = extent.n_batch > 0;\n    dt_object count = dt_emit_elements(e, extent, "valid");\n""",
     ),
     Row(
         "count of pairs",
