@@ -139,9 +139,10 @@ class Words:
             np.minimum.at(place, at, lowest_place(terms))
             np.logical_or.at(is_odd, at, ~np.isfinite(terms))
             least = PRECISION[parts] if parts else precision
-            exact = (size == 0) | (np.log2(np.where(size > 0, size, 1)) <= place + least) & (radius == 0)
-            slack = (count + 1) * 2.0**-precision * (size + radius) + radius
-            slack += (2.0**-least * (size + radius) + count * 2.0 ** LEAST_EXPONENT[parts]) if parts else 0
+            smallest = LEAST_EXPONENT[parts or ("f64" if precision == 53 else "f32")]  # below it bits are lost
+            exact = (size == 0) | (np.log2(np.where(size > 0, size, 1)) <= place + least) & (place >= smallest) & (radius == 0)
+            slack = (count + 1) * 2.0**-precision * (size + radius) + count * 2.0**smallest + radius
+            slack += 2.0**-least * (size + radius) if parts else 0
             too_large = size >= (2.0**1023 if precision == 53 else 65000.0 if parts == "f16" else 2.0**127)
             result = np.where(too_large | ~np.isfinite(slack), np.inf, np.where((exact | is_odd) & (radius == 0), 0, slack))
         return total, result
@@ -496,12 +497,15 @@ class Words:
 
         def pull(g):
             n, found = at.shape[-1], []
+            with np.errstate(all="ignore"):  # of g and some of the factors: who knows which are multiplied first
+                overflows = (np.abs(g.value) + g.radius) * most >= 2.0 ** (GREATEST_EXPONENT[dtype] - 1)
             parts = [self.take([x], at[..., i]) for i in range(n)]
             for i in range(n):
                 slope = g
                 for k in range(n):
                     slope = self.multiply(slope, parts[k]) if k != i else slope
-                found.append(self.loose(slope, 2 * n) if n > 2 else slope)
+                slope = self.loose(slope, 2 * n) if n > 2 else slope
+                found.append(self.take([slope], np.arange(slope.value.size).reshape(slope.shape), extra=np.where(overflows, np.inf, 0)))
             order = np.argsort(np.moveaxis(at, -1, 0).reshape(-1))
             return [self.take(found, order.reshape(x.shape))]
 

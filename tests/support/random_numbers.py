@@ -24,7 +24,8 @@ FULL, SHORT, N_PER_PROGRAM = 6, 4, 20  # rows of a full batch and of a short one
 SIZES = (1, 2, 3, 5, 17)  # of other dimensions: never those of the batch
 MOST_ELEMENTS = 1300
 DTYPES = FLOATS + tuple(INTEGERS) + ("bool",)
-EDGES = (0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-40, -3e-42, 1e-7, 127.5, 65504.0, 65519.0, 65520.0, 3.4e38)
+EDGES = (0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-40, 1e-7, 127.5, 65504.0, 65519.0, 65520.0, 3.4e38)
+SUBNORMAL = {"f64": (5e-324, -1e-310), "f32": (1e-45, -1e-40), "f16": (6e-8, -3e-5), "bf16": (1e-40, -9.2e-41)}
 LARGE = {"f32": (1e17, 1e20, 3e38, 16777217.0, 33554434.0, 123456.0, 1e30), "f64": (1e17, 1e20, 9007199254740993.0, 1e300, 123456789.0),
          "f16": (60000.0, 65504.0, 2049.0, 300.0, 40000.0, 1000.0, 256.0), "bf16": (256.0, 100.0, 515.0, 1e30, 3e38, 3.0, 200.0)}  # fmt: skip
 NUMPY = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bool": np.bool_, **INTEGERS}
@@ -118,7 +119,7 @@ class NumberGraph:
             few = source.sample(some, 2)
             numbers = [source.choice(few) * source.choice((1, 1, 1, -1)) + source.choice((0, 0, 1, 3)) for _ in range(size)]
         else:
-            numbers = [source.choice(EDGES) for _ in range(size)]
+            numbers = [source.choice(EDGES + SUBNORMAL[dtype]) for _ in range(size)]
         with np.errstate(all="ignore"):
             array = np.array(numbers, np.float64 if dtype in FLOATS else NUMPY[dtype]).reshape(shape)
             return array if dtype not in FLOATS else rounded(array, dtype).astype(NUMPY.get(dtype, np.float32))
@@ -190,13 +191,14 @@ class NumberGraph:
         used = {x.name for value in made for x in value.operands}
         last = [value for value in made if value.name not in used]
         chosen = last + [value for value in made if value.name in used and self.random.random() < 0.4]
-        terms = [value for value in last if value.is_float and value.n_batch and np.isfinite(value.number.value).all()]
+        terms = [value for value in made if value in last or value.n_batch == 2]
+        terms = [value for value in terms if value.is_float and value.n_batch and np.isfinite(value.number.value).all()]
         for value in chosen:
             self.choose_report(value)
             result = self.returnable(value)
             if result is not None:
                 self.results[f"n{self.seed}_{result.name}"] = result
-        self.loss = None
+        self.loss, self.weights = None, []
         if self.trained and terms:
             self.choose_loss(terms)
 
@@ -213,9 +215,9 @@ class NumberGraph:
 
     def choose_report(self, value):
         """A report of it by an aggregator; with a weight for some."""
-        if not value.n_batch or self.random.random() < 0.4 or value.dtype == "i64":
+        if not value.n_batch or self.random.random() < (0.4 if value.n_batch == 1 else 0.1) or value.dtype == "i64":
             return
-        which = self.random.choice(("mean", "mean", "sum", "count", "weighted"))
+        which = self.random.choice(("mean", "mean", "sum", "count", "weighted", "weighted"))
         w, x, axes = self.words, value.number, list(range(len(value.shape)))
         n, name = x.value.size, f"r{self.seed}_{len(self.reports)}"
         if which == "count":
@@ -224,40 +226,60 @@ class NumberGraph:
         wide = Number("f64", x.value.astype(np.float64), np.where(x.radius == 0, 0, x.radius))
         wide.overflows = x.overflows
         if which == "weighted":
-            weight = self.pick(lambda v: v.dtype == "f32" and v.shape == value.shape and v.is_exact and np.isfinite(v.number.value).all())
-            if weight is None or not np.sum(weight.number.value):
+            weight = self.weight_of(value)
+            if weight is None:
                 return
-            products = w.multiply(wide, Number("f64", weight.number.value))
-            number = w.loose(w.divide(w.sum(products, axes), w.sum(Number("f64", weight.number.value), axes)), 8)
-            self.reports[name] = (f"mean({{{value.name}}}, weight: {{{weight.name}}})", [value, weight], number, value.doubles and weight.doubles,
+            weights = w.broadcast(w.moved(Number("f64", weight.number.value), over(weight.shape, value.shape)), x.shape)
+            number = w.loose(w.divide(w.sum(w.multiply(wide, weights), axes), w.sum(weights, axes)), 8)
+            self.reports[name] = (f"mean({{{value.name}}}, weight: f32({{{weight.name}}}))", [value, weight], number, value.doubles and weight.doubles,
                                   value.row_wise and weight.row_wise)  # fmt: skip
             return
         number = w.sum(wide, axes) if which == "sum" else w.by_number(w.sum(wide, axes), n, 4)
         if number.known.all():
             self.reports[name] = (f"{which}({{{value.name}}})", [value], number, which == "mean" and value.doubles, value.row_wise)
 
+    def weight_of(self, value):
+        """What weighs elements of it, or all that a row has, or all pairs of one; None: nothing does."""
+        def weighs(v):
+            return (v.n_batch and v.shape == value.shape[: len(v.shape)] and v.dtype in ("f32", "f16", "i8", "u8", "i32", "bool") and v.is_exact
+                    and v.doubles and (np.abs(v.number.value.astype(np.float64)) < 1e4).all() and v.number.value.astype(np.float64).sum() > 0)  # fmt: skip
+
+        return self.pick(weighs)
+
     def choose_loss(self, terms):
         """Losses over rows or pairs of rows, the objective, its gradients and their gradients."""
         w, texts, parts = self.words, [], []
-        for value in self.random.sample(terms, min(2, len(terms))):
+        pairs = [value for value in terms if value.n_batch == 2]
+        chosen = self.random.sample(terms, min(2, len(terms)))
+        for value in dict.fromkeys([self.random.choice(pairs), chosen[0]] if pairs else chosen):
             text, number = f"f32({value.name})", w.convert(value.number, "f32")
             if self.random.random() < 0.5:
                 text, number = f"square({text})", w.square(number)
             texts.append(text)
             parts.append((value, number))
-        self.loss, self.normalize = list(zip(texts, parts)), self.random.choice(("", ", normalize: examples", ", normalize: examples"))
-        by = self.rows if self.normalize else FULL
+        self.loss, self.normalize = list(zip(texts, parts)), self.random.choice(("batch", "examples", "examples", "weights"))
+        self.weights = [self.weight_of(value) if self.normalize == "weights" or self.random.random() < 0.3 else None for value, _ in parts]
+        self.normalize = "examples" if self.normalize == "weights" and not all(self.weights) else self.normalize
+        by = FULL if self.normalize == "batch" else self.rows
         total = None
-        for value, number in parts:
-            n = math.prod(by if d == "B" else d for d in value.shape)
-            part = w.by_number(w.sum(number, list(range(len(value.shape)))), n, 8)
+        for (value, number), weight in zip(parts, self.weights):
+            n, axes = math.prod(by if d == "B" else d for d in value.shape), list(range(len(value.shape)))
+            if weight is not None:
+                weights = w.broadcast(w.moved(w.convert(weight.number, "f32"), over(weight.shape, value.shape)), number.shape)
+                number = w.loose(w.multiply(number, weights), 2)
+            if self.normalize == "weights":
+                part = w.loose(w.divide(w.sum(number, axes), w.sum(weights, axes)), 8)
+            else:
+                part = w.by_number(w.sum(number, axes), n, 8)
             total = part if total is None else w.add(total, part)
-        wanted = [x for x in {**self.inputs, **self.parameters}.values() if x.is_float and x.name in self.reached([v for v, _ in parts])]
+        of_loss = [value for value, _ in parts] + [weight for weight in self.weights if weight]
+        wanted = [x for x in {**self.inputs, **self.parameters}.values() if x.is_float and x.name in self.reached(of_loss)]
         slopes = w.grad(total, [x.number for x in wanted])
-        self.row_wise_slopes = all(value.row_wise and value.row_slopes for value, _ in parts)
-        self.doubling_slopes = self.row_wise_slopes and all(value.doubles for value, _ in parts)
+        self.row_wise_slopes = all(value.row_wise and value.row_slopes for value in of_loss)
+        self.doubling_slopes = self.row_wise_slopes and all(value.doubles for value in of_loss)
+        trains = any(depends(total, x.number) for x in wanted if x.name in self.parameters)  # not only by comparisons
         for x, slope in zip(wanted, slopes):
-            if slope.known.mean() > 0.6 and slope.parents or x.name in self.parameters:
+            if trains if x.name in self.parameters else slope.known.mean() > 0.6 and slope.parents:
                 self.gradients[x.name] = slope
         inputs = [x for x in wanted if x.name in self.gradients and x.name in self.inputs]
         if inputs and self.random.random() < 0.7:
@@ -266,9 +288,9 @@ class NumberGraph:
             slope = w.multiply(w.square(w.convert(self.gradients[first.name], "f32")), w.constant("f32", float(scale)))
             n = math.prod(by if d == "B" else d for d in first.shape)
             total = w.by_number(w.sum(slope, list(range(len(first.shape)))), n, 8)
-            found = w.grad(total, [x.number for x in inputs])
+            found = w.grad(total, [x.number for x in wanted])
             self.first_of_second = (first, scale)
-            for x, slope in zip(inputs, found):
+            for x, slope in zip(wanted, found):
                 if slope.known.mean() > 0.6 and slope.parents:
                     self.second[x.name] = slope
 
@@ -281,9 +303,13 @@ class NumberGraph:
                 left.extend(value.operands)
         return found
 
+    def losses(self):
+        """What the objective reads."""
+        return [value for _, (value, _) in self.loss or []] + [weight for weight in self.weights if weight]
+
     def given(self):
         """The arrays of what the step has: all inputs, and the parameters that something needs."""
-        wanted = [*self.results.values(), *(v for r in self.reports.values() for v in r[1]), *(v for _, (v, _) in self.loss or [])]
+        wanted = [*self.results.values(), *(v for r in self.reports.values() for v in r[1]), *self.losses()]
         left_out = {f"variable/M{self.seed}/{name}" for name in self.parameters.keys() - self.reached(wanted)}
         return {key: array for key, array in self.arrays.items() if key not in left_out}
 
@@ -300,7 +326,7 @@ class NumberGraph:
                 after = updated(self.words, self.parameters[name].number, slope)
                 found[f"variable/M{self.seed}/{name}"] = (after, None, self.row_wise_slopes, self.doubling_slopes, False)
         for name, slope in self.second.items():
-            found[f"result/n{self.seed}_dd_{name}"] = (slope, self.inputs[name], self.row_wise_slopes, False, False)
+            found[f"result/n{self.seed}_dd_{name}"] = (slope, self.inputs.get(name) or self.parameters[name], self.row_wise_slopes, False, False)
         return found
 
     # ---- the text ----
@@ -312,13 +338,14 @@ class NumberGraph:
         reports = {name: r for name, r in self.reports.items() if key in (None, name)}
         trained = self.loss is not None and self.gradients and (key is None or not (results or reports))
         losses = self.loss if trained else []
-        wanted = [*results.values(), *(v for r in reports.values() for v in r[1]), *(v for _, (v, _) in losses)]
+        wanted = [*results.values(), *(v for r in reports.values() for v in r[1]), *(self.losses() if trained else [])]
         names = self.reached(wanted)
         inputs = [x for x in self.inputs.values() if x.name in names] or list(self.inputs.values())[:1]
         takes = ", ".join(f"{x.name}: {x.dtype}{dims(x.shape)}" for x in inputs)
         lines = [f"    {v.name} = {v.line}" for v in self.values if v.line is not None and v.name in names]
         parameters = [f"    param {p.name}: {p.dtype}{dims(p.shape)} = zeros()" for p in self.parameters.values() if p.name in names]
-        given = list(dict.fromkeys([*(v.name for v in results.values()), *(v.name for r in reports.values() for v in r[1])]))
+        weights = self.weights if trained else []
+        given = list(dict.fromkeys(v.name for v in [*results.values(), *(v for r in reports.values() for v in r[1]), *weights] if v))
         texts, head = [text for text, _ in losses], [f"step n{self.seed}({takes}) {{"]
         called = {name: name if name in self.inputs else f"y_{name}" for name in given}
         if parameters:
@@ -331,7 +358,8 @@ class NumberGraph:
             model, body = [], lines + [f"    l{i} = {text}" for i, text in enumerate(texts)]
         returned = [f"{name}: {f'f32({called[v.name]})' if v.dtype == 'bf16' else called[v.name]}" for name, v in results.items()]
         if trained:
-            body.append(f"    total = {' + '.join(f'objective(l{i}{self.normalize})' for i in range(len(texts)))}")
+            weighed = [f", weight: f32({called[v.name]})" if v else "" for v in weights]
+            body.append(f"    total = {' + '.join(f'objective(l{i}{weight}, normalize: {self.normalize})' for i, weight in enumerate(weighed))}")
             for name in self.gradients:
                 if name in self.inputs:
                     second = self.second and self.first_of_second[0].name == name
@@ -341,8 +369,9 @@ class NumberGraph:
                         returned.append(f"n{self.seed}_d_{name}: d_{name}")
             for name in self.second:
                 if key in (None, f"n{self.seed}_dd_{name}"):
-                    first, scale = self.first_of_second
-                    body.append(f"    dd_{name} = grad(objective(square(f32(d_{first.name})) * {scale}{self.normalize}), {name})")
+                    (first, scale), by = self.first_of_second, "batch" if self.normalize == "batch" else "examples"
+                    to = name if name in self.inputs else f"M{self.seed}.{name}"
+                    body.append(f"    dd_{name} = grad(objective(square(f32(d_{first.name})) * {scale}, normalize: {by}), {to})")
                     returned.append(f"n{self.seed}_dd_{name}: dd_{name}")
             if any(name in self.parameters for name in self.gradients) and key in (None, *self.parameters):
                 body.append("    apply(descend(), grad(total, params(M%d)))" % self.seed)
@@ -370,6 +399,22 @@ def program_text(graphs):
 
 
 # ---- elementwise ----
+
+
+def depends(y, x):
+    """Whether a number is computed from another by what has gradients."""
+    left, seen = [y], set()
+    while left:
+        number = left.pop()
+        if id(number) not in seen:
+            seen.add(id(number))
+            left.extend(number.parents)
+    return id(x) in seen
+
+
+def over(inner, outer):
+    """Of positions of what has the leading dimensions of a shape: with the others as 1."""
+    return lambda at: at.reshape(at.shape + (1,) * (len(outer) - len(inner)))
 
 
 def together(x, y):
@@ -504,12 +549,12 @@ def compared(g):
     y = x and partner(g, x)
     if y:
         op, name = g.random.choice((("==", "equal"), ("!=", "not_equal"), ("<", "less"), ("<=", "less_equal"), (">", "greater"), (">=", "greater_equal")))
-        g.add(f"{x.name} {op} {y.name}", together(x, y), g.words.compare(name, x.number, y.number), (x, y))
+        return g.add(f"{x.name} {op} {y.name}", together(x, y), g.words.compare(name, x.number, y.number), (x, y))
 
 
-@form(4, 3)
+@form(8, 6)
 def chosen(g):
-    c = g.pick(lambda v: v.dtype == "bool")
+    c = g.pick(lambda v: v.dtype == "bool") or compared(g)
     x = c and partner(g, c, lambda v: v.dtype != "bool", same_dtype=False)
     y = x and partner(g, Value("", together(c, x), Number(x.dtype, 0)))
     if y:
@@ -517,9 +562,9 @@ def chosen(g):
         g.add(f"where({c.name}, {x.name}, {y.name})", shape, g.words.where(c.number, x.number, y.number), (c, x, y))
 
 
-@form(1, 0)
+@form(3, 0)
 def logical(g):
-    x = g.pick(lambda v: v.dtype == "bool")
+    x = g.pick(lambda v: v.dtype == "bool") or compared(g)
     y = x and partner(g, x)
     if y:
         op, function = g.random.choice((("and", np.logical_and), ("or", np.logical_or)))
@@ -643,7 +688,7 @@ def scattered(g):
 # ---- pairs of rows ----
 
 
-@form(5, 8)
+@form(8, 12)
 def paired(g):
     """p @ q.T, [B, B] or [B, n, B]; or rows beside rows by newaxis."""
     x = g.pick(lambda v: v.shape[:1] == ("B",) and v.n_batch == 1 and 2 <= len(v.shape) <= 3)
