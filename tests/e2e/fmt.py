@@ -122,6 +122,8 @@ step s(x: f32[B, 4]) {
     got = formatted(ugly)
     assert got == wanted, got
     assert formatted("") == "" and formatted("\n\n") == "" and formatted("# c") == "# c\n"
+    first = "fn f(x: f32[B],\n   y: f32[B]) { return x + y }\n"  # the first line counts as others do
+    assert formatted(first) == "fn f(x: f32[B],\n     y: f32[B]) { return x + y }\n", formatted(first)
     columns = "step s(x: f32[B]) {\n    a   = x\n    bcd = x\n    e = x\n    return a: a,  b:  e\n}\n"
     assert formatted(columns) == columns.replace("a,  b:  e", "a, b: e")
 
