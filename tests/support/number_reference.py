@@ -161,7 +161,7 @@ class Words:
         if x.dtype in ("f32", "f64"):  # products may be added without having been rounded
             before = np.broadcast_to(x.given[0], terms.shape)
             with np.errstate(all="ignore"):
-                extra = np.abs(before - terms) if x.dtype == "f32" else np.zeros(terms.shape)
+                extra = np.abs(before - terms) if x.dtype == "f32" else np.where((terms != 0) & (np.abs(terms) < 2.0**-969), 2.0**-1074, 0)
             radii = np.where(x.overflows, np.inf, radii + np.where(np.isfinite(extra), extra, 0))
         total, radius = self.sums(terms, radii, at, n, SUM_PRECISION[x.dtype], x.dtype if self.rounds_parts(x.dtype, at.shape, shape) else None)
         return self.number(dtype, total.reshape(shape), radius.reshape(shape), (x,), lambda g: [self.take([g], at)])
@@ -504,7 +504,7 @@ class Words:
                 slope = g
                 for k in range(n):
                     slope = self.multiply(slope, parts[k]) if k != i else slope
-                slope = self.loose(slope, 2 * n) if n > 2 else slope
+                slope = self.loose(slope, 2 * n) if n > 2 or (radius != 0).any() else slope  # the product of all, which is rounded, over one
                 found.append(self.take([slope], np.arange(slope.value.size).reshape(slope.shape), extra=np.where(overflows, np.inf, 0)))
             order = np.argsort(np.moveaxis(at, -1, 0).reshape(-1))
             return [self.take(found, order.reshape(x.shape))]
