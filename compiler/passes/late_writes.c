@@ -26,18 +26,38 @@ static bool same_element(int n_loops, const dt_address *x, const dt_address *y) 
            memcmp(x->coefficients, y->coefficients, (size_t)n_loops * sizeof *x->coefficients) == 0;
 }
 
-/* Whether something reads `buffer` that nest n of kernel k has written by then. */
-static bool is_read_later(const dt_plan *plan, int k, int n, const dt_store *store, int buffer) {
-    int64_t written = time_of(plan, k);
-    for (int reader = 0; reader < plan->n_kernels; reader++) {
-        const dt_kernel_function *kernel = &plan->kernels[reader];
-        int64_t read = time_of(plan, reader);
-        for (int m = 0; m < kernel->n_nests && read >= written; m++)
-            for (int i = 0; i < kernel->nests[m].n_instructions && (read > written || m >= n); i++) {
-                const dt_instruction *load = &kernel->nests[m].instructions[i];
-                if (load->kind != DT_INSTRUCTION_LOAD || !dt_buffers_are_one(plan, kernel->buffers[load->address.buffer], buffer)) continue;
-                if (reader != k || m != n || !same_element(kernel->nests[m].n_loops, &load->address, &store->address)) return true;
+/* Where a variable is read. */
+typedef struct read {
+    int kernel, nest;
+    const dt_address *address;
+} read;
+
+typedef DT_LIST(read) reads;
+
+/* Of each variable of the module. */
+static reads *find_reads(dt_arena *arena, const dt_plan *plan) {
+    reads *all = DT_NEW_ARRAY(arena, reads, plan->function->module->variables.n);
+    for (int k = 0; k < plan->n_kernels; k++)
+        for (int n = 0; n < plan->kernels[k].n_nests; n++) {
+            const dt_nest *nest = &plan->kernels[k].nests[n];
+            for (int i = 0; i < nest->n_instructions; i++) {
+                if (nest->instructions[i].kind != DT_INSTRUCTION_LOAD) continue;
+                const dt_address *address = &nest->instructions[i].address;
+                const dt_buffer *buffer = &plan->buffers[plan->kernels[k].buffers[address->buffer]];
+                if (buffer->space == DT_MEMORY_VARIABLE) dt_list_push(arena, &all[buffer->variable], ((read){k, n, address}));
             }
+        }
+    return all;
+}
+
+/* Whether something reads what nest n of kernel k has written by then. */
+static bool is_read_later(const dt_plan *plan, int k, int n, const dt_store *store, const reads *reads) {
+    int64_t written = time_of(plan, k);
+    for (size_t r = 0; r < reads->n; r++) {
+        const read *one = &reads->items[r];
+        int64_t time = time_of(plan, one->kernel);
+        if (time < written || (time == written && one->nest < n)) continue;
+        if (one->kernel != k || one->nest != n || !same_element(plan->kernels[k].nests[n].n_loops, one->address, &store->address)) return true;
     }
     return false;
 }
@@ -70,13 +90,15 @@ static void append_kernel(dt_arena *arena, dt_plan *plan, dt_kernel_function ker
 
 static void write_late(dt_arena *arena, dt_plan *plan) {
     dt_kernel_function copies = {.once = true, .update = true};
+    const reads *all = find_reads(arena, plan);
     for (int k = 0; k < plan->n_kernels; k++)
         for (int n = 0; n < plan->kernels[k].n_nests; n++)
             for (int s = 0; s < plan->kernels[k].nests[n].n_stores; s++) {
                 dt_kernel_function *kernel = &plan->kernels[k];
                 dt_store *store = &kernel->nests[n].stores[s];
                 int variable = kernel->buffers[store->address.buffer];
-                if (plan->buffers[variable].space != DT_MEMORY_VARIABLE || !is_read_later(plan, k, n, store, variable)) continue;
+                if (plan->buffers[variable].space != DT_MEMORY_VARIABLE) continue;
+                if (!is_read_later(plan, k, n, store, &all[plan->buffers[variable].variable])) continue;
                 dt_buffer next = plan->buffers[variable];
                 next.name = dt_arena_format(arena, "%s next", next.name);
                 next.space = DT_MEMORY_DEVICE;

@@ -84,9 +84,51 @@ static bool touches(const dt_plan *plan, const dt_kernel_function *kernel, const
     return false;
 }
 
-static bool have_to_do(const dt_plan *plan, const dt_kernel_function *kernel, int a, int b) {
-    return touches(plan, kernel, &kernel->nests[a], &kernel->nests[b]) || touches(plan, kernel, &kernel->nests[b], &kernel->nests[a]);
+/* A kernel, and the nests that have to do with each nest: those before it of which one stores what the other touches. */
+typedef struct relations {
+    const dt_plan *plan;
+    const dt_kernel_function *kernel;
+    bool *related; /* [n_nests][n_nests] */
+} relations;
+
+typedef DT_LIST(int) nest_list;
+
+static void note(dt_arena *arena, nest_list *list, int nest) {
+    if (list->n == 0 || list->items[list->n - 1] != nest) dt_list_push(arena, list, nest);
 }
+
+static void relate(relations *r, int a, int b) {
+    const dt_nest *nests = r->kernel->nests;
+    bool *related = &r->related[b * r->kernel->n_nests + a];
+    if (a < b && !*related) *related = touches(r->plan, r->kernel, &nests[a], &nests[b]) || touches(r->plan, r->kernel, &nests[b], &nests[a]);
+}
+
+/* Only nests that use one argument can have to do with each other, and most arguments are used by few. */
+static relations find_relations(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel) {
+    relations r = {plan, kernel, DT_NEW_ARRAY(arena, bool, kernel->n_nests * kernel->n_nests)};
+    nest_list *users = DT_NEW_ARRAY(arena, nest_list, kernel->n_buffers), *writers = DT_NEW_ARRAY(arena, nest_list, kernel->n_buffers);
+    int *first = DT_NEW_ARRAY(arena, int, kernel->n_buffers); /* an argument that is the same memory */
+    for (int b = 0; b < kernel->n_buffers; b++)
+        while (!dt_arguments_are_one(plan, kernel, first[b], b)) first[b]++;
+    for (int n = 0; n < kernel->n_nests; n++) {
+        const dt_nest *nest = &kernel->nests[n];
+        for (int i = 0; i < nest->n_instructions; i++)
+            if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) note(arena, &users[first[nest->instructions[i].address.buffer]], n);
+        for (int s = 0; s < nest->n_stores; s++) {
+            note(arena, &users[first[nest->stores[s].address.buffer]], n);
+            note(arena, &writers[first[nest->stores[s].address.buffer]], n);
+        }
+    }
+    for (int b = 0; b < kernel->n_buffers; b++)
+        for (size_t w = 0; w < writers[b].n; w++)
+            for (size_t u = 0; u < users[b].n; u++) {
+                relate(&r, users[b].items[u], writers[b].items[w]);
+                relate(&r, writers[b].items[w], users[b].items[u]);
+            }
+    return r;
+}
+
+static bool have_to_do(const relations *r, int before, int nest) { return r->related[nest * r->kernel->n_nests + before]; }
 
 /* Nests of a kernel that make a kernel: in the order in which they stand. */
 typedef struct group {
@@ -95,11 +137,12 @@ typedef struct group {
 } group;
 
 /* The next group of the nests that are not in `done`. */
-static group next_group(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const bool *done) {
+static group next_group(dt_arena *arena, const relations *r, const bool *done) {
+    const dt_kernel_function *kernel = r->kernel;
     group group = {.nests = DT_NEW_ARRAY(arena, int, kernel->n_nests)};
     for (int i = 0; i < kernel->n_nests; i++) { /* what has nothing to do with any nest before it */
         bool joins = !done[i];
-        for (int j = 0; j < i && joins; j++) joins = done[j] || !have_to_do(plan, kernel, j, i);
+        for (int j = 0; j < i && joins; j++) joins = done[j] || !have_to_do(r, j, i);
         if (!joins) continue;
         group.nests[group.n++] = i;
         group.divided |= is_dividable(&kernel->nests[i]);
@@ -110,7 +153,7 @@ static group next_group(dt_arena *arena, const dt_plan *plan, const dt_kernel_fu
     for (int i = 0; i < kernel->n_nests; i++) { /* one core runs them one after another: up to what is dividable, and what has to do with that */
         if (done[i]) continue;
         waits[i] = is_dividable(&kernel->nests[i]);
-        for (int j = 0; j < i && !waits[i]; j++) waits[i] = waits[j] && have_to_do(plan, kernel, j, i);
+        for (int j = 0; j < i && !waits[i]; j++) waits[i] = waits[j] && have_to_do(r, j, i);
         if (!waits[i]) group.nests[group.n++] = i;
     }
     return group;
@@ -120,7 +163,7 @@ static bool is_worth_it(const dt_kernel_function *kernel, const group *first) {
     int64_t most = 0;
     if (kernel->loop != NULL) return false; /* cores would meet in each iteration */
     for (int n = 0; n < kernel->n_nests; n++) {
-        if (kernel->nests[n].in_rows) return false; /* they share a loop, and are not to be parted */
+        if (kernel->nests[n].in_rows) return false;         /* they share a loop, and are not to be parted */
         if (kernel->nests[n].library != NULL) return false; /* its call names this kernel's arguments */
         if (is_dividable(&kernel->nests[n]) && n_elements(&kernel->nests[n]) > most) most = n_elements(&kernel->nests[n]);
     }
@@ -154,10 +197,11 @@ static dt_kernel_function kernel_of(dt_arena *arena, const dt_plan *plan, const 
 static int divide(dt_arena *arena, dt_plan *plan, dt_segment *segment, int k) {
     dt_kernel_function whole = plan->kernels[segment->device_kernels[k]];
     bool *done = DT_NEW_ARRAY(arena, bool, whole.n_nests);
-    group group = next_group(arena, plan, &whole, done);
+    relations relations = find_relations(arena, plan, &whole);
+    group group = next_group(arena, &relations, done);
     int n = 0;
     if (!is_worth_it(&whole, &group)) return 1;
-    for (; group.n > 0; group = next_group(arena, plan, &whole, done), n++) {
+    for (; group.n > 0; group = next_group(arena, &relations, done), n++) {
         dt_kernel_function part = kernel_of(arena, plan, &whole, &group);
         for (int i = 0; i < group.n; i++) done[group.nests[i]] = true;
         if (n == 0) {

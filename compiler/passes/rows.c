@@ -247,12 +247,24 @@ static dt_table_use *find_uses(dt_compilation *compilation, const dt_variable *t
     return any && in_the_way == NULL ? uses : NULL;
 }
 
+/* [variables] Whether some step gathers from it: there are many matrices, and few tables. */
+static bool *find_gathered(dt_compilation *compilation) {
+    const dt_module *module = compilation->module;
+    bool *gathered = DT_NEW_ARRAY(compilation->arena, bool, module->variables.n);
+    for (size_t f = 0; f < module->functions.n; f++)
+        for (const dt_value *value = module->functions.items[f]->first; value != NULL; value = value->next)
+            if (dt_value_is(value, "gather") && dt_value_is(value->operands[0], "read"))
+                gathered[dt_module_find_variable(module, dt_value_string(value->operands[0], "variable")) - module->variables.items] = true;
+    return gathered;
+}
+
 dt_status *dt_pass_rows(dt_compilation *compilation) {
     dt_module *module = compilation->module;
     int n_tables = 0, n_functions = (int)module->functions.n;
     dt_table_use **all = DT_NEW_ARRAY(compilation->arena, dt_table_use *, module->variables.n);
+    const bool *gathered = find_gathered(compilation);
     for (size_t v = 0; v < module->variables.n; v++) {
-        if (!is_table(&module->variables.items[v])) continue;
+        if (!is_table(&module->variables.items[v]) || !gathered[v]) continue;
         all[n_tables] = find_uses(compilation, &module->variables.items[v]);
         n_tables += all[n_tables] != NULL;
     }

@@ -304,26 +304,34 @@ static bool is_expression(const dt_value *value) {
     return !dt_value_has_effect(value) && (value->op->class != DT_CLASS_SOURCE || value->op->loops != NULL);
 }
 
-/* Joins values that are the same expression: a hash table with chains, filled in program order. */
+/* Joins values that are the same expression: a hash table with chains, filled in program order. Whoever uses a value that is joined with another one
+ * comes later, and finds that one in its place. */
 static void join_equal_values(simplify *s) {
     size_t n_slots = 16;
     while (n_slots < (size_t)s->function->next_id * 2) n_slots *= 2;
     dt_value **slots = DT_NEW_ARRAY(s->arena, dt_value *, n_slots), **bodies = DT_NEW_ARRAY(s->arena, dt_value *, s->function->next_id);
+    dt_value **joined = DT_NEW_ARRAY(s->arena, dt_value *, s->function->next_id);
     dt_function_find_bodies(s->function, bodies);
     for (dt_value *value = s->function->first, *next; value; value = next) {
         next = value->next;
+        for (int k = 0; k < value->n_operands; k++)
+            if (joined[value->operands[k]->id] != NULL) value->operands[k] = joined[value->operands[k]->id];
         if (!is_expression(value)) continue;
         dt_value **slot = &slots[hash_of_value(value) & (n_slots - 1)], *same = *slot;
         while (same && (!same_value(same, value) || !dt_body_is_within(bodies, bodies[value->id], bodies[same->id]))) same = same->scratch;
         if (same) {
             dt_value_add_locations(same, value);
-            dt_value_replace(value, same);
+            joined[value->id] = same;
             dt_value_remove(value);
             s->changed = true;
         } else {
             value->scratch = *slot;
             *slot = value;
         }
+    }
+    for (size_t r = 0; r < s->function->results.n; r++) {
+        dt_value **result = &s->function->results.items[r].value;
+        if (joined[(*result)->id] != NULL) *result = joined[(*result)->id];
     }
 }
 
