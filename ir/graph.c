@@ -81,17 +81,23 @@ bool dt_value_has_effect(const dt_value *value) {
 
 /* ---- what varies from batch to batch ---- */
 
-static bool is_written(const dt_function *function, const char *variable) {
+static ptrdiff_t variable_of(const dt_value *value) {
+    return dt_module_find_variable(value->function->module, dt_value_string(value, "variable")) - value->function->module->variables.items;
+}
+
+/* [variables of the module] */
+static bool *find_written(const dt_function *function) {
+    bool *written = DT_NEW_ARRAY(function->module->arena, bool, function->module->variables.n);
     for (const dt_value *value = function->first; value != NULL; value = value->next)
-        if (dt_value_writes(value) && strcmp(dt_value_string(value, "variable"), variable) == 0) return true;
-    return false;
+        if (dt_value_writes(value)) written[variable_of(value)] = true;
+    return written;
 }
 
 /* Apart from its operands. */
-static bool varies_by_itself(const dt_value *value) {
+static bool varies_by_itself(const dt_value *value, const bool *written) {
     for (int d = 0; d < value->shape.rank; d++)
         if (value->shape.dims[d] < 0) return true;
-    if (value->op->class == DT_CLASS_STATE) return is_written(value->function, dt_value_string(value, "variable"));
+    if (value->op->class == DT_CLASS_STATE) return written[variable_of(value)];
     if (dt_value_is(value, "launch")) {
         const char *name = dt_value_string(value, "name");
         return strcmp(name, "valid") == 0 || strcmp(name, "counter") == 0;
@@ -100,8 +106,9 @@ static bool varies_by_itself(const dt_value *value) {
 }
 
 void dt_function_find_varying(const dt_function *function, bool *varies) {
+    const bool *written = find_written(function);
     for (const dt_value *value = function->first; value != NULL; value = value->next) {
-        varies[value->id] = varies_by_itself(value);
+        varies[value->id] = varies_by_itself(value, written);
         for (int k = 0; k < value->n_operands; k++) varies[value->id] |= varies[value->operands[k]->id];
     }
 }

@@ -20,6 +20,7 @@ typedef struct piece {
     int first, end;
     dt_text fixed; /* 8 bytes each */
     DT_LIST(int) buffers;
+    int *places; /* [arguments of the kernel] in `buffers`, from 1; 0: it is not there yet */
     DT_LIST(int64_t) numbers;
 } piece;
 
@@ -60,13 +61,17 @@ static void number(finder *f, int64_t value) { dt_list_push(f->arena, &f->at_wor
 
 static void fix_buffer(finder *f, int argument) {
     piece *p = &f->at_work;
-    size_t place = 0;
-    while (place < p->buffers.n && p->buffers.items[place] != argument) place++;
-    fix(p, (int64_t)place);
-    if (place < p->buffers.n) return;
-    fix(p, p->plan->buffers[p->kernel->buffers[argument]].dtype);
-    for (size_t other = 0; other < p->buffers.n; other++) fix(p, dt_arguments_overlap(p->plan, p->kernel, argument, p->buffers.items[other]));
-    dt_list_push(f->arena, &p->buffers, argument);
+    if (p->places[argument] == 0) {
+        fix(p, p->plan->buffers[p->kernel->buffers[argument]].dtype);
+        dt_list_push(f->arena, &p->buffers, argument);
+        p->places[argument] = (int)p->buffers.n;
+    }
+    fix(p, p->places[argument]);
+}
+
+static void fix_overlaps(piece *p) {
+    for (size_t a = 0; a < p->buffers.n; a++)
+        for (size_t b = 0; b < a; b++) fix(p, dt_arguments_overlap(p->plan, p->kernel, p->buffers.items[a], p->buffers.items[b]));
 }
 
 /* All but its offset. */
@@ -159,8 +164,11 @@ static void describe_nest(finder *f, const dt_nest *nest) {
     number(f, nest->share.first_unit);
 }
 
+/* All but which of its buffers share memory. */
 static void describe(finder *f, const dt_plan *plan, const dt_kernel_function *kernel, int first, int end) {
     piece *p = &f->at_work;
+    if (p->kernel != kernel) p->places = DT_NEW_ARRAY(f->arena, int, kernel->n_buffers);
+    for (size_t b = 0; b < p->buffers.n && p->kernel == kernel; b++) p->places[p->buffers.items[b]] = 0;
     p->plan = plan;
     p->kernel = kernel;
     p->first = first;
@@ -172,7 +180,8 @@ static void describe(finder *f, const dt_plan *plan, const dt_kernel_function *k
     for (int n = first; n < end; n++) describe_nest(f, &kernel->nests[n]);
 }
 
-/* A whole kernel, of which nothing may differ; what is stored past the caches depends on the length and the place of buffers. */
+/* A whole kernel, of which nothing may differ. What is stored past the caches depends on the length and the place of buffers, and those that share
+ * memory are compared if all else is the same: there may be thousands. */
 static void describe_kernel(finder *f, const dt_plan *plan, const dt_kernel_function *kernel) {
     piece *p = &f->at_work;
     describe(f, plan, kernel, 0, kernel->n_nests);
@@ -267,8 +276,23 @@ static void look_at_kernel(finder *f, const dt_plan *plan, const dt_kernel_funct
         end = dt_piece_end(kernel, n);
         if (kernel->nests[n].in_rows && work(plan, kernel, n, end) < LEAST_WORK) continue;
         describe(f, plan, kernel, n, end);
+        fix_overlaps(&f->at_work);
         repeats->uses[n] = note_use(f);
     }
+}
+
+static bool overlap_alike(const dt_plan *plan, const dt_kernel_function *kernel, const dt_plan *other_plan, const dt_kernel_function *other) {
+    for (int a = 0; a < kernel->n_buffers; a++)
+        for (int b = 0; b < a; b++)
+            if (dt_arguments_overlap(plan, kernel, a, b) != dt_arguments_overlap(other_plan, other, a, b)) return false;
+    return true;
+}
+
+/* A kernel before it that is the same, or NULL. */
+static const dt_kernel_function *find_same(finder *f, const dt_plan *plan, const dt_kernel_function *kernel) {
+    describe_kernel(f, plan, kernel);
+    const dt_routine *first = &find_class(f)->routine;
+    return first->kernel != kernel && overlap_alike(plan, kernel, first->plan, first->kernel) ? first->kernel : NULL;
 }
 
 /* ---- the result ---- */
@@ -308,12 +332,8 @@ dt_repeats *dt_repeats_find(dt_arena *arena, const dt_plan *const *plans, int n_
         repeats->kernels[p] = DT_NEW_ARRAY(arena, dt_kernel_repeats, plans[p]->n_kernels);
         for (int k = 0; k < plans[p]->n_kernels; k++) {
             const dt_kernel_function *kernel = &plans[p]->kernels[k];
-            describe_kernel(&f, plans[p], kernel);
-            repeats->kernels[p][k].same = find_class(&f)->routine.kernel;
-            if (repeats->kernels[p][k].same == kernel) {
-                repeats->kernels[p][k].same = NULL;
-                look_at_kernel(&f, plans[p], kernel, &repeats->kernels[p][k]);
-            }
+            repeats->kernels[p][k].same = find_same(&f, plans[p], kernel);
+            if (repeats->kernels[p][k].same == NULL) look_at_kernel(&f, plans[p], kernel, &repeats->kernels[p][k]);
         }
     }
     make_routines(&f, repeats);

@@ -175,8 +175,8 @@ class Words:
             terms = u * v
             radii = beside(np.abs(u) * q, np.where(q == 0, 0, np.inf)) + beside(np.abs(v) * p, np.where(p == 0, 0, np.inf)) + beside(p * q, np.inf)
             if precision == 53:
-                fits = lowest_place(u) + lowest_place(v) >= np.frexp(terms)[1] - 53
-                radii = radii + np.where(fits, 0, 2.0**-53 * np.abs(terms))
+                fits = lowest_place(u) + lowest_place(v) >= np.maximum(np.frexp(terms)[1] - 53, -1074)
+                radii = radii + np.where(fits | (u == 0) | (v == 0), 0, 2.0**-53 * np.abs(terms) + 2.0**-1074)
         total, radius = self.sums(terms, radii, at, math.prod(shape), precision, x.dtype if self.rounds_parts(x.dtype, x_at.shape, shape) else None)
 
         def pull(g):
