@@ -167,6 +167,54 @@ static dt_status *sum_of(dt_builder *builder, const dt_value *value, const char 
     return spread(builder, value, *sum, sum);
 }
 
+/* The number of factors of each product; 0: only the launch knows. */
+static int64_t count_factors(const dt_value *value) {
+    int n_axes;
+    int64_t n = 1;
+    const int64_t *axes = dt_value_ints(value, "axes", &n_axes);
+    for (int i = 0; i < n_axes; i++) n = dt_dim_is_symbol(value->operands[0]->shape.dims[axes[i]]) ? 0 : n * value->operands[0]->shape.dims[axes[i]];
+    return n;
+}
+
+/* x with one dimension more, the last one, along which lie all n factors of the product that an element is in. */
+static dt_status *beside_factors(dt_builder *builder, const dt_value *value, int64_t n, dt_shape wide, dt_value **result) {
+    dt_arena *arena = builder->function->module->arena;
+    dt_value *x = value->operands[0];
+    int *axes, n_axes = reduced_axes(arena, value, &axes), rank = x->shape.rank, n_rest = 0;
+    int64_t *permutation = DT_NEW_ARRAY(arena, int64_t, rank), *dims = DT_NEW_ARRAY(arena, int64_t, rank + 1),
+            *places = DT_NEW_ARRAY(arena, int64_t, rank + 1);
+    for (int d = 0; d < rank; d++) {
+        if (holds(dt_op_attribute(value->op, value->attributes, "axes"), d)) continue;
+        permutation[n_rest] = places[n_rest] = d;
+        dims[n_rest++] = x->shape.dims[d];
+    }
+    for (int i = 0; i < n_axes; i++) permutation[n_rest + i] = axes[i];
+    dims[n_rest] = n;
+    places[n_rest] = rank;
+    DT_TRY(dt_build_like(builder, result, "transpose", &x, 1, NULL, (dt_setting[]){dt_set_ints(builder, "permutation", rank, permutation)}, 1));
+    DT_TRY(dt_build_like(builder, result, "reshape", result, 1, NULL, (dt_setting[]){dt_set_ints(builder, "shape", n_rest + 1, dims)}, 1));
+    return dt_build_broadcast(builder, result, *result, wide, places);
+}
+
+/* The product of the others, as it is written: each element's factors with 1 in its own place. */
+static dt_status *multiply_others(dt_builder *builder, const dt_value *value, int64_t n, dt_value **others) {
+    dt_arena *arena = builder->function->module->arena;
+    int rank = value->operands[0]->shape.rank;
+    int64_t *dims = DT_NEW_ARRAY(arena, int64_t, rank + 1), *places = DT_NEW_ARRAY(arena, int64_t, rank), last = rank;
+    dt_shape wide = {rank + 1, dims};
+    dt_value *factors, *own, *position;
+    for (int d = 0; d < rank; d++) dims[d] = value->operands[0]->shape.dims[places[d] = d];
+    dims[rank] = n;
+    DT_TRY(beside_factors(builder, value, n, wide, &factors));
+    DT_TRY(build_positions(builder, value, &own));
+    DT_TRY(dt_build_broadcast(builder, &own, own, wide, places));
+    DT_TRY(dt_build_like(builder, &position, "iota", NULL, 0, NULL,
+                         (dt_setting[]){dt_set_ints(builder, "shape", rank + 1, wide.dims), dt_set_int("axis", rank)}, 2));
+    DT_TRY(dt_build_expression(builder, &factors, "where(own == position, 1, x)", (const char *const[]){"own", "position", "x"},
+                               (dt_value *[]){own, position, factors}, 3));
+    return dt_build_reduce(builder, others, "reduce_product", factors, &last, 1, false);
+}
+
 /* As sum_of, the product. */
 static dt_status *product_of(dt_builder *builder, const dt_value *value, const char *formula, dt_value **product) {
     DT_TRY(dt_build_expression(builder, product, formula, (const char *const[]){"x"}, (dt_value *[]){value->operands[0]}, 1));
@@ -174,15 +222,24 @@ static dt_status *product_of(dt_builder *builder, const dt_value *value, const c
     return spread(builder, value, *product, product);
 }
 
-/* g times the product of the others, which is that of the numbers among them times that of the zeros among them. g comes last: times the product of
- * all it may be infinite where the gradient is not.
+/* g times the product of the others. Of a few that is multiplied out, so that it is as exact as any product, and its own gradients are.
  *
- * The zeros are written as what they are, not as the constant 0, for this is differentiated again. Of one zero there is no other; of two the other is
- * their sum less x; of three the others' product is half of what the square of their sum has more than the sum of their squares. More are needed only
- * by the fourth gradient, which is not right there. */
+ * Of many it is the product of the numbers among them, which is that of all numbers over one, times that of the zeros. g comes last: times the
+ * product of all it may be infinite where the gradient is not. The zeros are written as what they are, not as the constant 0, for this is
+ * differentiated again. Of one zero there is no other; of two the other is their sum less x; of three the others' product is half of what the square
+ * of their sum has more than the sum of their squares. More are needed only by the fourth gradient, which is not right there. */
 dt_status *dt_gradient_reduce_product(dt_builder *builder, const dt_value *value, dt_value *g, const bool *wanted, dt_value **gradients) {
+    enum {
+        FEW = 16
+    };
     if (!wanted[0]) return NULL;
     dt_value *x = value->operands[0], *numbers, *zeros, *n, *sum, *squares;
+    int64_t n_factors = count_factors(value);
+    if (n_factors > 0 && n_factors <= FEW) {
+        DT_TRY(spread(builder, value, g, &g));
+        DT_TRY(multiply_others(builder, value, n_factors, &gradients[0]));
+        return dt_build_binary(builder, &gradients[0], "multiply", g, gradients[0]);
+    }
     DT_TRY(product_of(builder, value, "where(x == 0, 1, x)", &numbers));
     DT_TRY(product_of(builder, value, "where(x == 0, x, 1)", &zeros));
     DT_TRY(sum_of(builder, value, "where(x == 0, 1, 0)", &n));

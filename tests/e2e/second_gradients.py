@@ -11,13 +11,19 @@ sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests", "tools"))
 from programs import Checks, compile, execute, interpret, write
 
 SOURCE = """
+fn many(x: f32[B, 4]) { return concatenate([x, full([B, 16], 1.0)], axis: 1) } # so many that others are not multiplied out
 step of_product(x: f32[B, 4], v: f32[B, 4], w: f32[B, 4]) {
     first  = grad(sum(product(x, axes: [1])), x)
     second = grad(sum(first * v), x)
     return first: first, second: second, third: grad(sum(second * w), x)
 }
+step of_many(x: f32[B, 4], v: f32[B, 4], w: f32[B, 4]) {
+    first  = grad(sum(product(many(x), axes: [1])), x)
+    second = grad(sum(first * v), x)
+    return first: first, second: second, third: grad(sum(second * w), x)
+}
 step of_scaled_product(x: f32[B, 4], v: f32[B]) {
-    return first: grad(sum(product(x, axes: [1]) * v), x)
+    return few: grad(sum(product(x, axes: [1]) * v), x), many: grad(sum(product(many(x), axes: [1]) * v), x)
 }
 step of_product_of_two_axes(x: f32[B, 2, 2], v: f32[B, 2, 2]) {
     return second: grad(sum(grad(sum(product(x, axes: [1, 2], keep: true)), x) * v), x)
@@ -50,15 +56,17 @@ wanted = np.array([derivatives(x.astype(np.float64)) for x in X])
 given = {"input/x": X, "input/v": np.tile(V, (len(X), 1)), "input/w": np.tile(W, (len(X), 1))}
 square = {"input/x": X.reshape(-1, 2, 2), "input/v": given["input/v"].reshape(-1, 2, 2)}
 for how, run, subject in (("interpreted", interpret, program), ("compiled", execute, artifact)):
-    found = run(subject, "of_product", given)
-    for i, name in enumerate(("first", "second", "third")):
-        checks.near(f"product, {how}: {name}", found[f"result/{name}"], wanted[:, i], relative=1e-6)
-    large = np.array([[0, 1e30, 1e30, 1], [0, 0, 1e30, -1e30]], np.float32)  # whose product is infinite where a zero is left out
-    found = run(subject, "of_product", {"input/x": large, "input/v": given["input/v"][:2], "input/w": given["input/w"][:2]})
-    checks.that(np.array_equal(found["result/first"], [[np.inf, 0, 0, 0], [0, 0, 0, 0]]),
-                f"product, {how}: zeros beside what overflows: {found['result/first']}")
+    for step in ("of_product", "of_many"):
+        found = run(subject, step, given)
+        for i, name in enumerate(("first", "second", "third")):
+            checks.near(f"{step}, {how}: {name}", found[f"result/{name}"], wanted[:, i], relative=1e-6)
+        large = np.array([[0, 1e30, 1e30, 1], [0, 0, 1e30, -1e30]], np.float32)  # whose product is infinite where a zero is left out
+        found = run(subject, step, {"input/x": large, "input/v": given["input/v"][:2], "input/w": given["input/w"][:2]})
+        checks.that(np.array_equal(found["result/first"], [[np.inf, 0, 0, 0], [0, 0, 0, 0]]),
+                    f"{step}, {how}: zeros beside what overflows: {found['result/first']}")  # fmt: skip
     found = run(subject, "of_scaled_product", {"input/x": np.array([[1e20, 1, 2, 1]], np.float32), "input/v": np.array([1e19], np.float32)})
-    checks.near(f"product, {how}: times the product of all it would overflow", found["result/first"][0, 0], 2e19, relative=1e-6)
+    for name in ("few", "many"):
+        checks.near(f"{name}, {how}: times the product of all it would overflow", found[f"result/{name}"][0, 0], 2e19, relative=1e-6)
     found = run(subject, "of_product_of_two_axes", square)
     checks.near(f"product of two axes, {how}", found["result/second"].reshape(-1, 4), wanted[:, 1], relative=1e-6)
 
