@@ -446,8 +446,8 @@ class Words:
         return np.transpose(at, rest + list(axes)).reshape([x.shape[d] for d in rest] + [-1])
 
     def first_of(self, op, x, axes):
-        """Positions in x of extremes, their places among those of the axes, and whether each is sure."""
-        at = self.flat(x, axes)
+        """Positions in x of extremes, their places among those of the axes, of which rows are the outermost, and whether each is sure."""
+        at = self.flat(x, sorted(axes, key=lambda d: x.shape[d] != self.rows))
         values, radii = x.value.reshape(-1)[at], x.radius.reshape(-1)[at]
         place = (np.argmax if op == "max" else np.argmin)(values, -1)[..., None]
         best, reach = np.take_along_axis(values, place, -1), np.take_along_axis(radii, place, -1)
@@ -547,7 +547,10 @@ class Words:
         total = parts[0]
         for part in parts[1:]:
             total = self.add(total, part)
-        return self.loose(total, 2 * len(parts)) if len(parts) > 2 and not self.exact_sum(parts) else total
+        is_short = total.dtype in ("f16", "bf16")  # each may be a sum over rows, of which a replica has added up and rounded its own
+        if len(parts) > 2 and not self.exact_sum(parts) or len(parts) > 1 and is_short:
+            return self.loose(total, 2 * len(parts))
+        return total
 
     def exact_sum(self, parts):
         """Whether sums of these are exact in any order."""
