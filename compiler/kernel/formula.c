@@ -1,6 +1,8 @@
 /* formula: see the header. Shared nodes of a formula are lowered once: the memo is by node. */
 #include "compiler/kernel/formula.h"
 
+#include "compiler/kernel/lower.h"
+
 #include <assert.h>
 
 enum {
@@ -14,7 +16,6 @@ typedef struct dt_formula_memo {
     int instruction; /* -1: not lowered yet */
     int lowered_as;  /* the dtype that an untyped node was lowered to */
 } dt_formula_memo;
-
 
 static size_t memo_of(dt_scope *scope, const dt_formula *node) {
     for (size_t i = scope->memo.n; i-- > 0;)
@@ -102,9 +103,10 @@ static int lower_function(dt_scope *scope, const dt_formula *node, dt_dtype want
     if (dtype != DT_F64) dtype = DT_F32;
     for (int i = 0; i < node->n_arguments; i++) arguments[i] = lower_as(scope, node->arguments[i], dtype);
     dt_scope inner = {.nest = scope->nest, .operand = argument_operand, .context = arguments};
-    dt_formula *expansion = NULL;
-    inner.status = dt_scalar_function_expansion(scope->nest->arena, (size_t)node->index, dtype, &expansion);
-    int result = inner.status ? dt_nest_constant(scope->nest, dtype, 0) : lower_as(&inner, expansion, dtype);
+    dt_lowering *lowering = scope->nest->plan->lowering;
+    dt_formula **expansion = &lowering->expansions[2 * node->index + (dtype == DT_F64)];
+    if (*expansion == NULL) inner.status = dt_scalar_function_expansion(lowering->compilation->arena, (size_t)node->index, dtype, expansion);
+    int result = inner.status ? dt_nest_constant(scope->nest, dtype, 0) : lower_as(&inner, *expansion, dtype);
     scope->status = dt_status_first(scope->status, inner.status);
     return result;
 }

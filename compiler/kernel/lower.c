@@ -55,6 +55,7 @@ dt_lowering *dt_lowering_create(dt_compilation *compilation, dt_plan *plan) {
     lowering->plan = plan;
     lowering->buffers = DT_NEW_ARRAY(compilation->arena, int, n);
     lowering->loops = DT_NEW_ARRAY(compilation->arena, dt_loops *, n);
+    lowering->expansions = DT_NEW_ARRAY(compilation->arena, dt_formula *, 2 * dt_n_scalar_functions);
     for (int i = 0; i < n; i++) lowering->buffers[i] = -1;
     return lowering;
 }

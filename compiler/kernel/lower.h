@@ -40,9 +40,10 @@ typedef struct dt_packing {
 struct dt_lowering {
     dt_compilation *compilation;
     dt_plan *plan;
-    int *buffers;      /* [function->next_id] plan buffer by value id; -1: computed where it is used */
-    dt_loops **loops;  /* [function->next_id] cache of dt_lowering_loops */
-    dt_status *status; /* the first error: a bug in a table */
+    int *buffers;            /* [function->next_id] plan buffer by value id; -1: computed where it is used */
+    dt_loops **loops;        /* [function->next_id] cache of dt_lowering_loops */
+    dt_formula **expansions; /* [dt_n_scalar_functions][2] cache of dt_scalar_function_expansion, in f32 and in f64 */
+    dt_status *status;       /* the first error: a bug in a table */
 };
 
 dt_lowering *dt_lowering_create(dt_compilation *compilation, dt_plan *plan);

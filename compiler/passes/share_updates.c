@@ -171,10 +171,14 @@ static void tie(const sharing *s, const touches *all, bool early) {
 
 /* A family of each buffer; a variable's buffers are one. */
 static void part_buffers(const sharing *s) {
+    int *seen = DT_NEW_ARRAY(s->arena, int, s->module->variables.n); /* a buffer of the variable, counted from 1 */
     for (int b = 0; b < s->plan->n_buffers; b++) s->parents[b] = b;
-    for (int a = 0; a < s->plan->n_buffers; a++)
-        for (int b = 0; b < a; b++)
-            if (dt_buffers_are_one(s->plan, a, b)) join(s, a, b);
+    for (int b = 0; b < s->plan->n_buffers; b++) {
+        if (s->plan->buffers[b].space != DT_MEMORY_VARIABLE) continue;
+        int *other = &seen[s->plan->buffers[b].variable];
+        if (*other > 0) join(s, *other - 1, b);
+        *other = b + 1;
+    }
 }
 
 /* The family of the buffer, or of what it is a view of. */
@@ -321,10 +325,14 @@ static void rule_out_parameters(const sharing *s, const variables *all) {
 }
 
 static void join_variables(const sharing *s, const variables *all) {
-    for (int a = 0; a < s->plan->n_buffers; a++)
-        for (int b = 0; b < a; b++)
-            if (shares(s, all, a) && shares(s, all, b) && family_of(s, a) == family_of(s, b))
-                all->parents[family_of_variable(all, s->plan->buffers[a].variable)] = family_of_variable(all, s->plan->buffers[b].variable);
+    int *seen = DT_NEW_ARRAY(s->arena, int, s->plan->n_buffers); /* of a family: a variable's buffer, counted from 1 */
+    for (int b = 0; b < s->plan->n_buffers; b++) {
+        if (!shares(s, all, b)) continue;
+        int *other = &seen[family_of(s, b)];
+        if (*other > 0)
+            all->parents[family_of_variable(all, s->plan->buffers[b].variable)] = family_of_variable(all, s->plan->buffers[*other - 1].variable);
+        *other = b + 1;
+    }
 }
 
 static void note_sums(const sharing *s, const variables *all) {
