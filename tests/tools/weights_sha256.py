@@ -8,7 +8,7 @@
 The programs are those of examples/, in small batches of made-up data, with a short last batch in each epoch; they run on one and two devices, at every
 level that this machine has, and on a GPU by emulation (the fake driver beside dtrun, NVRTC and c++), where a step costs a thousand times as much. A sum
 covers names, types, shapes and bytes of all parameters, states and optimizer slots of the last checkpoint. A training that cannot be run has the reason
-in the place of its sum, and the exit status is 1. Takes three minutes on two cores; --only REGEX prints the rows that match.
+in the place of its sum, and the exit status is 1. Takes four minutes on two cores; --only REGEX prints the rows that match.
 """
 import argparse
 import collections
@@ -36,14 +36,18 @@ N_TEST = 8
 CPU_ROWS, CPU_BATCH, CPU_STEPS, CPU_EXAMPLES = 42, 42, 50, 2 * 42 + 17  # an epoch's last batch leaves the last of three replicas few rows or none
 GPU_ROWS, GPU_BATCH, GPU_EXAMPLES = 6, 6, 2 * 6 + 2
 GPU_STEPS = {"perceptron": 50, "own_parts": 50, "fashion_cnn": 6, "gan": 6, "resnet": 6}
-SMALLER = {"resnet": ("-D", "blocks=1", "-D", "widths=[16, 32]")}
+SMALLER = {
+    "resnet": ("-D", "blocks=1", "-D", "widths=[16, 32]"),
+    "gpt": ("-D", "layers=3", "-D", "width=64", "-D", "context=24"),
+    "bert_mlm": ("-D", "width=64", "-D", "context=24", "-D", "predictions=5"),
+}
 
 # A training: `rows` is what a replica's memory is planned for, `level` the CPU's instruction set or "generated" or "libraries" on a GPU.
 Training = collections.namedtuple("Training", "program precision replicas devices level rows batch steps")
 
 
 def trainings():
-    for program in ("fashion_cnn", "resnet", "gan", "perceptron", "own_parts"):
+    for program in ("fashion_cnn", "resnet", "gan", "perceptron", "own_parts", "gpt", "bert_mlm"):
         for level in LEVELS:
             for replicas, devices in LAYOUTS:
                 yield Training(program, "f32", replicas, devices, level, CPU_ROWS, CPU_BATCH, CPU_STEPS)
@@ -69,6 +73,12 @@ def write_data(folder, n_train):
         (folder / f"{prefix}-labels-idx1-ubyte.gz").write_bytes(idx(bytes(numbers.randrange(10) for _ in range(n)), n))
     lines = [",".join(f"{numbers.uniform(-1, 1):.6f}" for _ in range(9)) for _ in range(n_train)]
     (folder / "numbers.csv").write_text("\n".join(["a,b,c,d,e,f,g,h,target", *lines]) + "\n")
+    letters = "abcdefgh"
+    for name, n in (("train", n_train), ("valid", N_TEST), ("test", N_TEST)):
+        words = ["".join(numbers.choices(letters, k=numbers.randint(1, 6))) for _ in range(40 * n)]
+        (folder / f"{name}.txt").write_text("".join(" ".join(words[40 * i : 40 * i + 40]) + "\n" for i in range(n)))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters), "ab", "##cd"]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
     return folder
 
 
