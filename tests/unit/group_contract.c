@@ -49,8 +49,9 @@ static layout ranks(int n_members, int n_leaves) { return (layout){n_members, n_
 typedef struct member {
     int index; /* among those of all processes */
     dt_group *group;
-    pthread_mutex_t *lock; /* of its process: members lower one after the other */
-    dt_arena *arena;       /* of its process */
+    pthread_mutex_t *lock;   /* of its process: members lower one after the other */
+    dt_arena *arena;         /* of its process */
+    dt_processes *processes; /* as its process knows them; NULL: there is one */
     void (*body)(struct member *self, void *shared);
     void *shared;
 } member;
@@ -93,7 +94,7 @@ static dt_status *open_members(run *of, const layout *all, int p) {
     dt_local_hub *hub;
     dt_status *status = dt_local_hub_create(&options, &hub);
     for (int m = first; m < end; m++) {
-        of->members[m] = (member){.index = m, .lock = &of->locks[p], .arena = of->arenas[p]};
+        of->members[m] = (member){.index = m, .lock = &of->locks[p], .arena = of->arenas[p], .processes = options.processes};
         if (status == NULL) status = dt_local_hub_join(hub, m - first, &of->members[m].group);
     }
     dt_local_hub_release(hub);
@@ -623,6 +624,22 @@ static void abort_body(member *self, void *shared) {
 
 static void a_member_that_fails_takes_the_others_along(void **state) { on_all_members(*state, ranks(3, 3), abort_body, NULL); }
 
+/* An error there, and to the others the run was interrupted. */
+static void blame_body(member *self, void *shared) {
+    (void)shared;
+    if (self->index == 0) dt_processes_blame(self->processes, 2, "process 2 has other data");
+    dt_status *status = NULL;
+    while (status == NULL) status = dt_group_meet(self->group, DT_GROUP_ALL, &context, "barrier");
+    assert_int_equal(dt_status_code(status), self->index == 2 ? DT_FAILED_PRECONDITION : DT_ABORTED);
+    assert_string_equal(dt_status_message(status), "process 2 has other data");
+    dt_status_free(status);
+}
+
+static void whose_fault_it_is_hears_so_in_a_meeting(void **state) {
+    (void)state;
+    on_all_members(&implementations[2], ranks(3, 3), blame_body, NULL);
+}
+
 static void missing_body(member *self, void *shared) {
     (void)shared;
     if (self->index == 2) usleep(400 * 1000);
@@ -669,6 +686,7 @@ int main(void) {
             cmocka_unit_test_prestate(a_meeting_lets_nobody_pass_before_all_have_come, state),
             cmocka_unit_test_prestate(a_member_knows_where_it_is, state),
             cmocka_unit_test_prestate(a_member_that_fails_takes_the_others_along, state),
+            cmocka_unit_test_prestate(whose_fault_it_is_hears_so_in_a_meeting, state),
             cmocka_unit_test_prestate(who_does_not_come_in_time_is_named, state),
             cmocka_unit_test_prestate(without_memory_no_group_is_opened, state),
         };

@@ -28,7 +28,10 @@ static void abort_hub(dt_local_hub *hub, const char *reason) {
 /* Another process has failed. */
 static void hear_of_failure(void *hub, const char *reason) { abort_hub(hub, reason); }
 
+/* Where processes have failed, it is theirs to say whose fault that is. */
 static dt_status *aborted(dt_local_hub *hub) {
+    dt_status *failed = dt_processes_status(hub->options.processes);
+    if (failed != NULL) return failed;
     pthread_mutex_lock(&hub->lock);
     dt_status *status = dt_error(DT_ABORTED, "%s", hub->reason);
     pthread_mutex_unlock(&hub->lock);
