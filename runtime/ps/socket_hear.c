@@ -39,7 +39,7 @@ static dt_status *hear_known(dt_ps_socket *socket, dt_ps_peer *peer, dt_ps_frame
     if (peer->connection.state == DT_PS_LOST) return NULL; /* what it sent before it knew */
     dt_status *status = hear(socket, &peer->connection, frames, 1, event);
     if (is_refused(status, event)) {
-        dt_ps_tell_gone(event, &peer->connection, event->message.refusal.reason);
+        dt_ps_tell_refused_here(event, DT_PS_GONE, &peer->connection, event->message.refusal.reason);
         peer->connection.state = DT_PS_LOST;
         dt_ps_door_dismiss(socket->door, peer->descriptor);
     }
@@ -55,7 +55,7 @@ static dt_status *hear_open_server(dt_ps_socket *socket, dt_ps_link *link, dt_ps
     if (event->kind == DT_PS_MESSAGE) link->pause_seconds = DT_PS_FIRST_PAUSE_SECONDS; /* a welcome may be followed by a refusal, again and again */
     if (is_refused(status, event)) {
         event->is_final = dt_ps_is_final(socket, event->message.refusal.why);
-        dt_ps_tell_gone(event, &link->connection, event->message.refusal.reason);
+        dt_ps_tell_refused_here(event, DT_PS_GONE, &link->connection, event->message.refusal.reason);
         dt_ps_close_link(socket, link, event->is_final);
     }
     if (dt_status_code(status) != DT_DATA_LOSS) return status;
@@ -159,13 +159,12 @@ static dt_status *hear_stranger(dt_ps_socket *socket, dt_ps_frames *frames, dt_p
     return NULL;
 }
 
-/* A server that this process does not want, or that does not want it. */
-static void tell_server_refused(const dt_ps_socket *socket, const dt_ps_link *link, dt_ps_refused why, const char *how, const char *reason,
-                                dt_ps_event *event) {
+/* A server that this process does not want. */
+static void tell_server_refused(const dt_ps_socket *socket, const dt_ps_link *link, dt_ps_refused why, const char *reason, dt_ps_event *event) {
     event->kind = DT_PS_REFUSED;
     event->peer = link->connection.peer;
     event->is_final = dt_ps_is_final(socket, why);
-    snprintf(event->text, sizeof event->text, "%s%s: %s", link->connection.name, how, reason);
+    snprintf(event->text, sizeof event->text, "%s: %s", link->connection.name, reason);
 }
 
 static dt_status *judge_server(dt_ps_socket *socket, const dt_ps_welcome *welcome, dt_ps_refused *why) {
@@ -187,7 +186,7 @@ static dt_status *hear_welcome(dt_ps_socket *socket, dt_ps_link *link, const cha
     dt_ps_print_name(&introduction, address, connection->name, sizeof connection->name);
     dt_status *status = judge_server(socket, welcome, &why);
     if (status != NULL) {
-        tell_server_refused(socket, link, why, "", dt_status_message(status), event);
+        tell_server_refused(socket, link, why, dt_status_message(status), event);
         dt_status *failed = dt_ps_refuse_server(socket, link, why, dt_status_message(status));
         dt_status_free(status);
         return failed;
@@ -208,9 +207,9 @@ static dt_status *hear_answer(dt_ps_socket *socket, dt_ps_link *link, dt_ps_fram
     if (status == NULL && event->message.kind == DT_PS_WELCOME)
         return hear_welcome(socket, link, dt_ps_frames_address(&socket->zeromq, frames), event);
     if (status == NULL && event->message.kind == DT_PS_REFUSAL) {
-        dt_ps_refused why = event->message.refusal.why;
-        tell_server_refused(socket, link, why, " refuses this process", event->message.refusal.reason, event);
-        dt_ps_close_link(socket, link, dt_ps_is_final(socket, why));
+        event->is_final = dt_ps_is_final(socket, event->message.refusal.why);
+        dt_ps_tell_refused_here(event, DT_PS_REFUSED, &link->connection, event->message.refusal.reason);
+        dt_ps_close_link(socket, link, event->is_final);
         return NULL;
     }
     if (status == NULL) {
@@ -218,7 +217,7 @@ static dt_status *hear_answer(dt_ps_socket *socket, dt_ps_link *link, dt_ps_fram
         status = dt_error(DT_DATA_LOSS, "it answers a hello by %s", dt_ps_kind_name(event->message.kind));
     }
     if (dt_status_code(status) != DT_DATA_LOSS) return status;
-    tell_server_refused(socket, link, DT_PS_REFUSED_MESSAGE, "", dt_status_message(status), event);
+    tell_server_refused(socket, link, DT_PS_REFUSED_MESSAGE, dt_status_message(status), event);
     dt_ps_close_link(socket, link, false);
     dt_status_free(status);
     return NULL;

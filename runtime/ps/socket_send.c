@@ -31,6 +31,12 @@ void dt_ps_tell_gone(dt_ps_event *event, const dt_ps_connection *connection, con
     snprintf(event->text, sizeof event->text, "%s: %s", connection->name, why);
 }
 
+void dt_ps_tell_refused_here(dt_ps_event *event, dt_ps_event_kind kind, const dt_ps_connection *connection, const char *why) {
+    event->kind = kind;
+    event->peer = connection->peer;
+    snprintf(event->text, sizeof event->text, "%s refuses this process: %s", connection->name, why);
+}
+
 /* Whether one more stranger is told of: so many at once, and then one from time to time, so that nobody can fill a disk with them. */
 static bool may_tell(dt_ps_socket *socket) {
     double now = dt_seconds_now();

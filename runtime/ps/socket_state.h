@@ -67,6 +67,8 @@ bool dt_ps_is_final(const dt_ps_socket *socket, dt_ps_refused why);
 /* The connection is over, which is told when somebody receives. `why` is a constant. */
 void dt_ps_lose(dt_ps_socket *socket, dt_ps_connection *connection, const char *why);
 void dt_ps_tell_gone(dt_ps_event *event, const dt_ps_connection *connection, const char *why);
+/* The other end wants no more of this process, before it has joined (DT_PS_REFUSED) or after (DT_PS_GONE). */
+void dt_ps_tell_refused_here(dt_ps_event *event, dt_ps_event_kind kind, const dt_ps_connection *connection, const char *why);
 /* Of somebody who has not joined. Nothing where many were told of: nobody can fill a disk with them. */
 void dt_ps_tell_refused(dt_ps_socket *socket, dt_ps_event *event, const char *who, const char *why);
 

@@ -321,7 +321,7 @@ static void who_is_refused_later_is_told(void **state) {
     dt_ps_socket *server = listen_here(), *worker = connect_to(server);
     uint32_t peer = join(server, worker);
     expect_ok(dt_ps_refuse(server, peer, DT_PS_REFUSED_OTHERWISE, "part %d is served already", 1));
-    assert_true(expect_event(worker, server, DT_PS_GONE, "part 1 is served already").is_final);
+    assert_true(expect_event(worker, server, DT_PS_GONE, " refuses this process: part 1 is served already").is_final);
     dt_ps_socket_close(worker, 0);
     dt_ps_socket_close(server, 0);
 }
