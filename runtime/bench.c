@@ -93,7 +93,7 @@ static dt_status *next_batch(dt_bench *bench, dt_batch *run) {
     if (bench->pipeline == NULL) return NULL;
     for (int i = 0; i < 2; i++) { /* the first one may be the rest of an epoch */
         dt_pipeline_batch batch;
-        DT_TRY(dt_pipeline_next(bench->pipeline, &batch));
+        DT_TRY(dt_processes_sign(bench->processes, dt_pipeline_next(bench->pipeline, &batch)));
         run->inputs = batch.inputs;
         if (batch.rows == wanted) return NULL;
         DT_TRY(dt_pipeline_start(bench->pipeline, ++bench->epoch, 0));
@@ -113,7 +113,7 @@ static dt_status *open_data(dt_bench *bench, const dt_run_options *options, dt_s
     dt_pipeline_options data = {
         .folder = options->data, .replicas = about->replicas, .rows = about->rows, .seed = about->seed, .ignore_bad_index = true};
     DT_TRY(dt_session_find_rows(bench->kernels, about, &data.part));
-    DT_TRY(dt_pipeline_open(bench->kernels, &bench->artifact->pipelines[from], &data, &bench->pipeline));
+    DT_TRY(dt_run_open_pipeline(bench->kernels, options, &bench->artifact->pipelines[from], &data, &bench->pipeline));
     DT_TRY(dt_pipeline_check(bench->pipeline, bench->step));
     about->steps_per_epoch = dt_pipeline_n_batches(bench->pipeline);
     return dt_pipeline_start(bench->pipeline, 0, 0);

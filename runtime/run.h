@@ -134,6 +134,10 @@ dt_status *dt_run_find_rows(const dt_kernels *kernels, const dt_run_options *opt
  * open. */
 dt_status *dt_run_share_data(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_pipeline_options *data);
 
+/* As dt_pipeline_open. An error names the process: files of others may be as they should be. */
+dt_status *dt_run_open_pipeline(const dt_kernels *kernels, const dt_run_options *options, const dt_artifact_pipeline *written,
+                                const dt_pipeline_options *data, dt_pipeline **pipeline);
+
 /* options->on's session, or a new one, which dt_run_free_session frees. */
 dt_status *dt_run_open_session(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_session **session);
 void dt_run_free_session(const dt_run_options *options, dt_session *session);

@@ -69,7 +69,8 @@ static dt_status *open_samples(dt_run_details *details, const dt_kernels *kernel
                                 .ignore_bad_index = true,
                                 .progress = dt_processes_progress(about->processes)};
     DT_TRY(dt_run_find_rows(kernels, details->options, about, &data.part));
-    DT_TRY(dt_pipeline_open(kernels, &details->artifact->pipelines[details->artifact->steps[details->sampler].pipeline], &data, &details->samples));
+    DT_TRY(dt_run_open_pipeline(kernels, details->options, &details->artifact->pipelines[details->artifact->steps[details->sampler].pipeline], &data,
+                                &details->samples));
     return dt_pipeline_check(details->samples, details->sampler);
 }
 

@@ -83,7 +83,7 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
                                 .progress = dt_processes_progress(options->processes),
                                 .timeline = options->timeline};
     dt_status *status = dt_run_share_data(kernels, options, &about, &data);
-    if (status == NULL) status = dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &pipeline);
+    if (status == NULL) status = dt_run_open_pipeline(kernels, options, &artifact->pipelines[from], &data, &pipeline);
     dt_release((void *)(uintptr_t)data.parts);
     if (status == NULL) about.steps_per_epoch = dt_pipeline_n_batches(pipeline);
     if (status == NULL) status = dt_run_open_session(kernels, options, &about, &session);

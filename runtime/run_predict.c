@@ -56,7 +56,7 @@ static dt_status *run_batches(prediction *all, const dt_run_options *options) {
     DT_TRY(dt_pipeline_start(all->pipeline, 0, 0));
     for (;;) {
         dt_pipeline_batch batch;
-        DT_TRY(dt_pipeline_next(all->pipeline, &batch));
+        DT_TRY(dt_processes_sign(options->processes, dt_pipeline_next(all->pipeline, &batch)));
         if (batch.rows == 0) return NULL;
         dt_batch run = {.inputs = batch.inputs, .rows = batch.rows, .counter = all->n_batches};
         DT_TRY(dt_session_run(all->session, all->step, &run, NULL));
@@ -181,7 +181,7 @@ static dt_status *open_input(prediction *all, const dt_kernels *kernels, const d
     dt_pipeline_options data = {
         .folder = NULL, .replicas = about->replicas, .rows = about->rows, .seed = about->seed, .ignore_bad_index = options->ignore_bad_index};
     DT_TRY(dt_run_find_rows(kernels, options, about, &data.part));
-    if (options->n_inputs > 0) return dt_pipeline_open(kernels, &files, &data, &all->pipeline);
+    if (options->n_inputs > 0) return dt_run_open_pipeline(kernels, options, &files, &data, &all->pipeline);
     int from;
     if (options->from == NULL && all->about->pipeline < 0)
         return dt_error(DT_INVALID_ARGUMENT,
@@ -189,7 +189,7 @@ static dt_status *open_input(prediction *all, const dt_kernels *kernels, const d
                         all->about->name, all->function->n_inputs, dt_plural(all->function->n_inputs));
     DT_TRY(dt_run_find_pipeline(artifact, options->from, all->step, &from));
     data.folder = options->data;
-    return dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &all->pipeline);
+    return dt_run_open_pipeline(kernels, options, &artifact->pipelines[from], &data, &all->pipeline);
 }
 
 dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {

@@ -244,6 +244,11 @@ dt_status *dt_run_share_data(const dt_kernels *kernels, const dt_run_options *op
     return status;
 }
 
+dt_status *dt_run_open_pipeline(const dt_kernels *kernels, const dt_run_options *options, const dt_artifact_pipeline *written,
+                                const dt_pipeline_options *data, dt_pipeline **pipeline) {
+    return dt_processes_sign(options->processes, dt_pipeline_open(kernels, written, data, pipeline));
+}
+
 dt_status *dt_run_open_session(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_session **session) {
     if (options->on == NULL) return dt_session_create(kernels, about, session);
     *session = options->on->session;

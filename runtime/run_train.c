@@ -278,10 +278,10 @@ static int64_t epochs_of(const dt_run_options *options, int64_t steps_per_epoch)
 }
 
 static dt_status *open_pipelines(training *run, const dt_pipeline_options *data) {
-    DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->from], data, &run->data));
+    DT_TRY(dt_run_open_pipeline(run->kernels, run->options, &run->artifact->pipelines[run->from], data, &run->data));
     for (int i = 0; i < run->n_evaluations; i++) {
         int pipeline = run->artifact->steps[run->evaluations[i].step].pipeline;
-        DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[pipeline], data, &run->evaluations[i].data));
+        DT_TRY(dt_run_open_pipeline(run->kernels, run->options, &run->artifact->pipelines[pipeline], data, &run->evaluations[i].data));
     }
     return NULL;
 }

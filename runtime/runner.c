@@ -186,16 +186,9 @@ static dt_status *check_numbers(dt_runner *runner, int64_t counter) {
                     about->trains ? "; a smaller learning rate may help, and --check-numerics says where it came from" : "");
 }
 
-/* Of several processes, whose files may differ, this one says who it is. */
 static dt_status *fetch(dt_runner *runner) {
-    char name[160];
     runner->has_next = true;
-    dt_status *status = dt_pipeline_next(runner->pipeline, &runner->next);
-    if (status == NULL || dt_session_n_processes(runner->session) == 1) return status;
-    dt_session_print_process(runner->session, dt_processes_number(dt_session_get_options(runner->session)->processes), name, sizeof name);
-    dt_status *longer = dt_error(dt_status_code(status), "%s: %s", name, dt_status_message(status));
-    dt_status_free(status);
-    return longer;
+    return dt_processes_sign(dt_session_get_options(runner->session)->processes, dt_pipeline_next(runner->pipeline, &runner->next));
 }
 
 /* While a step runs, for the one of `counter`. What is wrong with the data is told by the next step; when the session fails, this one has failed too.

@@ -386,6 +386,13 @@ void dt_processes_expect(dt_processes *processes, int64_t bytes) {
     if (processes != NULL) atomic_fetch_add(&processes->transport->most_early_bytes, 2 * (uint64_t)bytes);
 }
 
+dt_status *dt_processes_sign(const dt_processes *processes, dt_status *status) {
+    char name[160];
+    if (status == NULL || dt_processes_count(processes) == 1) return status;
+    dt_processes_print_name(processes, processes->number, name, sizeof name);
+    return dt_status_annotate(status, "%s", name);
+}
+
 int dt_processes_new_tag(dt_processes *processes) { return processes->n_tags++ % N_TAGS; }
 int dt_processes_n_tags(const dt_processes *processes) { return processes->n_tags; }
 

@@ -65,6 +65,8 @@ dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, 
 /* For how long this process has waited for others, or written checkpoints, since it was opened. */
 double dt_processes_idle_seconds(const dt_processes *processes);
 void dt_processes_print_name(const dt_processes *processes, int process, char *text, size_t bytes); /* "process 2 (node7, pid 4711)" */
+/* Puts that before what has gone wrong here and may go well in others, as with files of each machine's own. As it is where there is one process. */
+dt_status *dt_processes_sign(const dt_processes *processes, dt_status *status);
 
 /* The next tag, the same in all processes. After all of them the first comes again: exchanges start in one order, and few are under way, so that of
  * two with one tag the first is over before the second starts. */

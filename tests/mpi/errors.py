@@ -76,10 +76,10 @@ fails("other weights", r"not all processes find the same in \S+weights-\d: --ini
       FOLDER / "weights-1", others=f"--allow-missing --init {FOLDER}/weights-0")
 missing = copy_of_data("missing")
 (missing / "test-images").unlink()
-fails("a missing file", r"missing/test-images", run, 2, data=missing)
+fails("a missing file", r"^process 2 \(\S+, pid \d+\): data \w+: \S+missing/test-images", run, 2, data=missing)
 short = copy_of_data("short")
 (short / "test-labels").write_bytes((short / "test-labels").read_bytes()[:100])
-fails("a short file", r"short/test-labels", run, 1, data=short)
+fails("a short file", r"^process 1 \(\S+, pid \d+\): data \w+: \S+short/test-labels", run, 1, data=short)
 
 # The limit comes when MPI has made its own files, and with them a checkpoint.
 full = "(until ls {folder}/ck/step-*; do sleep 0.02; done >/dev/null 2>&1; prlimit --pid $$ --fsize=1000) &"
