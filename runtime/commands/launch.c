@@ -66,6 +66,24 @@ typedef struct attempt {
 
 /* ---- starting ---- */
 
+/* What the command says of an option; NULL: nothing. */
+static const char *option_of(const dtrun_call *call, const char *option) {
+    size_t n = strlen(option);
+    for (int i = 0; i < call->n_words; i++) {
+        const char *word = call->words[i];
+        if (strncmp(word, option, n) == 0 && word[n] == '=') return word + n + 1;
+        if (strcmp(word, option) == 0 && i + 1 < call->n_words) return call->words[i + 1];
+    }
+    return NULL;
+}
+
+/* The command's own, where `launch` is told none. One that is no number the processes refuse. */
+static double deadline_of(const dtrun_call *call) {
+    const char *said = call->run.deadline_seconds > 0 ? NULL : option_of(call, "--deadline");
+    double seconds = said != NULL ? strtod(said, NULL) : 0;
+    return seconds >= 1 ? seconds : dtrun_deadline(call);
+}
+
 static int n_processes(const launch *self) {
     int n = self->call->n_processes > 0 ? (int)self->call->n_processes : 1;
     int n_slots = dt_hosts_n_slots(&self->hosts);
@@ -210,7 +228,7 @@ static int judge(attempt *self, dt_watch_outlook outlook) {
 }
 
 static dt_status *try(launch *self, bool resume, int *code, char blamed[64]) {
-    double deadline = dtrun_deadline(self->call);
+    double deadline = deadline_of(self->call);
     attempt made = {.errors = -1, .most_stopped = deadline + FINDING_SECONDS};
     dt_child *mpirun = &made.mpirun;
     char **command;
@@ -237,14 +255,7 @@ static dt_status *try(launch *self, bool resume, int *code, char blamed[64]) {
 
 /* Where the command keeps checkpoints; NULL: nowhere. */
 static const char *checkpoints_of(const dtrun_call *call) {
-    static const char option[] = "--checkpoint-dir";
-    size_t n = strlen(option);
-    for (int i = 0; i < call->n_words && strcmp(call->words[0], "train") == 0; i++) {
-        const char *word = call->words[i];
-        if (strncmp(word, option, n) == 0 && word[n] == '=') return word + n + 1;
-        if (strcmp(word, option) == 0 && i + 1 < call->n_words) return call->words[i + 1];
-    }
-    return NULL;
+    return strcmp(call->words[0], "train") == 0 ? option_of(call, "--checkpoint-dir") : NULL;
 }
 
 static bool saves(const dtrun_call *call) { return checkpoints_of(call) != NULL; }

@@ -83,7 +83,7 @@ class MpirunThatHangs:
     def __init__(self):
         self.stays = self.launch("stays", 'mpirun "$@"', "--max-steps", 5)
         self.never = self.launch("never", "", deadline=1)
-        self.stopped = self.launch("stopped", "kill -STOP $$", deadline=1)
+        self.stopped = self.launch("stopped", "kill -STOP $$", "--deadline", 1, deadline=None)  # that of the command holds for both
 
     def is_named(self):
         said = self.stopped.messages() if self.stopped.end(20) == 1 else []

@@ -46,7 +46,7 @@ class Launch:
         program = mpirun or next(filter(None, map(shutil.which, programs)))
         self.seen = {}
         self.process = subprocess.Popen(
-            ["dtrun", "launch", "-n", str(n), "--deadline", str(deadline), "--restarts", str(restarts), "--mpirun", str(program), "--mpirun-options",
+            ["dtrun", "launch", "-n", str(n), *(["--deadline", str(deadline)] if deadline else []), "--restarts", str(restarts), "--mpirun", str(program), "--mpirun-options",
              " ".join(options), *map(str, arguments)],
             env=mpi.environment_of(flavour, TMPDIR=str(self.folder)), stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.errors)
 
