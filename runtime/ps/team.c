@@ -120,12 +120,18 @@ static void name_missing(dt_ps_team *team) {
     if (team->options.note != NULL) team->options.note(text);
 }
 
+/* How long servers may be of several jobs. Whoever was at work with them has right addresses: it is a server that was started again in a wrong way,
+ * which may be put right as long as one may be missing. */
+static double patience(const dt_ps_team *team) {
+    if (team->left != 0) return team->options.deadline_seconds;
+    return team->options.job != NULL ? 0 : team->options.settle_seconds;
+}
+
 /* A server that stays one of another job is where --servers or --job is wrong: this process has no place. */
 static dt_status *check_jobs(dt_ps_team *team, double waited) {
     for (int i = 0; i < team->n_members; i++) {
         const dt_ps_member *it = &team->members[i];
-        bool has_settled = team->options.job != NULL || dt_seconds_now() - it->strange_since > team->options.settle_seconds;
-        if (it->strange_since == 0 || !has_settled) continue;
+        if (it->strange_since == 0 || dt_seconds_now() - it->strange_since < patience(team)) continue;
         return dt_error(DT_FAILED_PRECONDITION, "%s, which is at %s, is of job %s, and this process of job %s%s%s: is the address right?",
                         dt_ps_peer_name(team->socket, it->peer), team->options.servers[it->peer], it->job, team->job,
                         team->options.job == NULL ? " with " : "", team->options.job == NULL ? dt_ps_peer_name(team->socket, 0) : "");

@@ -414,6 +414,34 @@ static void servers_of_two_jobs_are_told_apart(void **state) {
     dt_ps_socket_close(one, 0);
 }
 
+/* A server that was started again in a wrong way, as with other settings, which another one refuses. */
+static void who_was_at_work_waits_for_servers_of_one_job(void **state) {
+    (void)state;
+    member self;
+    dt_ps_socket *zero = server_0(), *one = open_socket("one", DT_PS_SERVER, 1, NULL, 0);
+    const char *addresses[] = {dt_ps_socket_address(zero), dt_ps_socket_address(one)};
+    start(&self, (dt_ps_team_options){.part = -1, .n_servers = 2, .servers = addresses, .settle_seconds = 0.2, .deadline_seconds = 2, .job = "a"});
+    uint32_t of_zero = expect_peer(zero), of_one = expect_peer(one);
+    say_job(zero, of_zero, "a"), say_job(one, of_one, "a");
+    uint64_t id = expect_message(zero, DT_PS_OFFER).message.offer.id;
+    say(zero, of_zero, (dt_ps_message){.kind = DT_PS_PLAN, .plan = {.number = 5, .process = 2, .n_servers = 2, .n_workers = 1, .workers = {id}}});
+    expect_message(zero, DT_PS_READY);
+    say(zero, of_zero, (dt_ps_message){.kind = DT_PS_START, .start = {.plan = 5}});
+    wait_until(&self.n_started, 1);
+    atomic_store(&self.leaves, true);
+    say_job(zero, of_zero, "b");
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    assert_false(atomic_load(&self.has_ended));
+    say_job(zero, of_zero, "a");
+    nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000}, NULL);
+    double began = dt_seconds_now();
+    say_job(zero, of_zero, "b");
+    expect_failure(&self, DT_FAILED_PRECONDITION, " is of job b, and this process of job a: is the address right?");
+    assert_true(dt_seconds_now() - began > 1.5);
+    dt_ps_socket_close(zero, 0);
+    dt_ps_socket_close(one, 0);
+}
+
 static void a_signal_ends_waiting(void **state) {
     (void)state;
     member self;
@@ -447,6 +475,7 @@ int main(void) {
         cmocka_unit_test(who_names_other_servers_than_there_are_is_told),
         cmocka_unit_test(a_plan_that_has_no_place_for_its_reader_is_refused),
         cmocka_unit_test(servers_of_two_jobs_are_told_apart),
+        cmocka_unit_test(who_was_at_work_waits_for_servers_of_one_job),
         cmocka_unit_test(a_signal_ends_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
