@@ -57,12 +57,36 @@ dt_status *dt_ps_agree_on_version(const dt_ps_hello *ours, const dt_ps_hello *th
                     theirs->lowest_version, theirs->highest_version, name_of(ours, name), ours->lowest_version, ours->highest_version);
 }
 
+/* Whether one of the lines of `lines` is `line`, of n bytes. */
+static bool has_line(const char *lines, const char *line, size_t n) {
+    while (*lines != 0) {
+        size_t length = strcspn(lines, "\n");
+        if (length == n && memcmp(lines, line, n) == 0) return true;
+        lines += length + (lines[length] != 0);
+    }
+    return false;
+}
+
+/* The lines of `all`, which are settings, that are not among those of `others`, beside one another. */
+static void print_others(const char *all, const char *others, char text[sizeof((dt_ps_hello *)NULL)->settings]) {
+    size_t n = 0;
+    for (size_t length; *all != 0; all += length + (all[length] != 0)) {
+        length = strcspn(all, "\n");
+        if (length == 0 || has_line(others, all, length)) continue;
+        if (n > 0) text[n++] = ' ';
+        memcpy(text + n, all, length);
+        n += length;
+    }
+    text[n] = 0;
+    dt_text_make_printable(text);
+}
+
 static void print_sum(const uint8_t sum[32], char text[17]) {
     for (int i = 0; i < 8; i++) snprintf(text + 2 * i, 3, "%02x", sum[i]);
 }
 
 dt_status *dt_ps_compare(const dt_ps_hello *ours, const dt_ps_introduction *theirs, dt_ps_refused *why) {
-    char here[17], there[17], said[sizeof ours->settings], name[DT_PS_NAME_BYTES];
+    char here[sizeof ours->settings], there[sizeof ours->settings], name[DT_PS_NAME_BYTES];
     *why = DT_PS_REFUSED_ARTIFACT;
     if (memcmp(ours->artifact, theirs->artifact, sizeof ours->artifact) != 0) {
         print_sum(ours->artifact, here);
@@ -72,10 +96,10 @@ dt_status *dt_ps_compare(const dt_ps_hello *ours, const dt_ps_introduction *thei
     }
     *why = DT_PS_REFUSED_SETTINGS;
     if (ours->settings[0] != 0 && theirs->settings[0] != 0 && strcmp(ours->settings, theirs->settings) != 0) {
-        snprintf(said, sizeof said, "%s", theirs->settings);
-        dt_text_make_printable(said);
-        return dt_error(DT_FAILED_PRECONDITION, "its settings are \"%s\", those of %s \"%s\": start all servers alike", said, name_of(ours, name),
-                        ours->settings);
+        print_others(theirs->settings, ours->settings, there);
+        print_others(ours->settings, theirs->settings, here);
+        return dt_error(DT_FAILED_PRECONDITION, "its settings are others: \"%s\" where %s has \"%s\": start all servers alike", there,
+                        name_of(ours, name), here);
     }
     return NULL;
 }

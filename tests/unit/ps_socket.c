@@ -210,8 +210,8 @@ static void who_does_not_belong_is_refused_and_named(void **state) {
     (void)state;
     dt_ps_hello ours = introduction(DT_PS_SERVER, "one"), artifact = introduction(DT_PS_WORKER, "two\033[2J"), version = artifact,
                 settings = artifact;
-    strcpy(ours.settings, "--replicas 4");
-    strcpy(settings.settings, "--replicas 8");
+    strcpy(ours.settings, "--seed=1\n--replicas 4\n--epochs=3\n");
+    strcpy(settings.settings, "--seed=1\n--replicas 8\n");
     artifact.artifact[31] = 9;
     version.lowest_version = DT_PS_HIGHEST_VERSION + 1;
     version.highest_version = DT_PS_HIGHEST_VERSION + 3;
@@ -220,7 +220,7 @@ static void who_does_not_belong_is_refused_and_named(void **state) {
         const char *words;
     } refused[] = {{artifact, "its artifact has the SHA-256 0102030000000000…, that of server 0, one 0102030000000000…"},
                    {version, "it speaks versions 3 to 5 of the protocol, and server 0, one 2 to 2"},
-                   {settings, "its settings are \"--replicas 8\", those of server 0, one \"--replicas 4\""}};
+                   {settings, "its settings are others: \"--replicas 8\" where server 0, one has \"--replicas 4 --epochs=3\""}};
     dt_ps_socket *server = listen_as(ours, (dt_ps_socket_options){0});
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         dt_ps_socket *worker = connect_as(refused[i].hello, dt_ps_socket_address(server));
