@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 from gpu_processes import *  # noqa: E402,F403
 from timeline import Timeline, check_kernels  # noqa: E402
 
-DEADLINE, GRACE = 2, 5
+DEADLINE, GRACE = 2, 10
 ON_ONE = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then\n{}\nfi'
 
 
