@@ -64,7 +64,7 @@ static void forget(dt_ps_door *door, int descriptor) {
 
 /* Whether the descriptor is still one of the listener's connections: it may have been closed, and given to something else. */
 static bool is_of_listener(const dt_ps_door *door, int descriptor) {
-    struct sockaddr_storage its;
+    struct sockaddr_storage its = {0}; /* of a socket without a name nothing is filled in */
     socklen_t bytes = sizeof its;
     if (getsockname(descriptor, (struct sockaddr *)&its, &bytes) != 0 || its.ss_family != door->here.ss_family) return false;
     if (its.ss_family == AF_INET6) return ((struct sockaddr_in6 *)&its)->sin6_port == ((const struct sockaddr_in6 *)&door->here)->sin6_port;
