@@ -8,13 +8,14 @@
 #include "runtime/threads/clock.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 static const double LOOK_SECONDS = 0.25; /* how long to wait for an event at a time */
-static const double SETTLE_SECONDS = 10; /* where nobody said another number */
+static const double SETTLE_SECONDS = 10; /* where nobody said another number, but half of the deadline at most */
 static const double CLOSE_SECONDS = 5;   /* for what is queued to leave */
 static const double AGAIN_SECONDS = 5;   /* for who was lost to come again */
 enum {
@@ -527,6 +528,13 @@ static bool all_ready(const dt_ps_team *team) {
     return true;
 }
 
+/* Workers alone: leave_out or silence ends that, so that no worker that has come makes server 0 miss anybody. */
+static bool waits_for_workers(const dt_ps_team *team) {
+    for (int i = 0; i < team->n_members && team->has_plan; i++)
+        if (team->members[i].part != DT_PS_NOBODY && team->members[i].process != DT_PS_NOBODY && !team->members[i].is_ready) return false;
+    return team->has_plan;
+}
+
 static dt_status *start_plan(dt_ps_team *team) {
     for (int i = 0; i < team->n_members; i++) {
         if (team->members[i].process == DT_PS_NOBODY) continue;
@@ -666,7 +674,7 @@ dt_status *dt_ps_team_form(dt_ps_team *team, bool *resumes, bool *over) {
         if (team->is_started || team->is_over) break;
         DT_TRY(check_jobs(team, now - began));
         DT_TRY(take_event(team, LOOK_SECONDS, &any));
-        if (!dt_ps_team_leads(team) && team->is_welcome) alone_since = now;
+        if (dt_ps_team_leads(team) ? waits_for_workers(team) : team->is_welcome) alone_since = now;
         if (now - alone_since > team->options.deadline_seconds) return miss(team, team->options.deadline_seconds);
     }
     if (team->is_over && team->failure[0] != 0) return dt_error(DT_ABORTED, "%s", team->failure);
@@ -820,7 +828,7 @@ dt_status *dt_ps_team_open(const dt_ps_team_options *options, dt_ps_team **team)
     dt_ps_team *made = dt_allocate_zeroed(1, sizeof *made);
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     made->options = *options;
-    if (made->options.settle_seconds == 0) made->options.settle_seconds = SETTLE_SECONDS;
+    if (made->options.settle_seconds == 0) made->options.settle_seconds = fmin(SETTLE_SECONDS, made->options.deadline_seconds / 2);
     if (options->settings != NULL) snprintf(made->settings, sizeof made->settings, "%s", options->settings);
     int n_above = options->part < 0 ? options->n_servers : options->part; /* servers that it connects to */
     made->n_above = n_above;

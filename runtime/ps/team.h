@@ -44,7 +44,8 @@ typedef struct dt_ps_team_options {
     int n_workers;           /* of server 0: how many to wait for before the first plan; where that resumes, for some seconds, */
     int most_workers;        /* and how many may take part; others wait until somebody is lost */
     double deadline_seconds; /* how long nobody may be there without whom nothing goes on */
-    double settle_seconds;   /* how long server 0 waits for who is connected to offer, to be ready, to be gone; 0: 10 */
+    double settle_seconds;   /* how long server 0 waits for who is connected to offer, to be ready, to be gone; 0: 10,
+                              * or half of the deadline */
     bool is_asynchronous;    /* of a server: leasing.h; a worker is told with dt_ps_team_lease */
     int64_t staleness;       /* then: of server 0, dt_ps_leases_options, as the next two */
     const char *ledger;

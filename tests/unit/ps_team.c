@@ -184,6 +184,26 @@ static void a_worker_that_is_not_ready_keeps_nobody_from_going_on(void **state) 
     end(&self);
 }
 
+/* Also where the deadline is shorter than others are waited for usually. */
+static void workers_that_are_never_ready_make_nobody_miss_anybody(void **state) {
+    (void)state;
+    member self;
+    start(&self, (dt_ps_team_options){.part = 0, .n_servers = 1, .n_workers = 2, .most_workers = 2, .deadline_seconds = 1});
+    dt_ps_socket *quick = worker_of("quick", address_of(&self)), *slow = worker_of("slow", address_of(&self));
+    expect_peer(quick), expect_peer(slow);
+    offer(quick, 1, 0), offer(slow, 2, 0);
+    take_plan(quick);
+    assert_int_equal(expect_message(slow, DT_PS_PLAN).message.plan.n_workers, 2);
+    dt_ps_plan plan = expect_message(quick, DT_PS_PLAN).message.plan;
+    assert_int_equal(plan.n_workers, 1);
+    ready(quick, plan.number);
+    wait_until(&self.n_started, 1);
+    dt_ps_socket_close(quick, 0);
+    dt_ps_socket_close(slow, 0);
+    wait_until(&self.n_ended, 1);
+    end(&self);
+}
+
 static void a_worker_that_was_lost_learns_that_all_is_over(void **state) {
     (void)state;
     member self;
@@ -467,6 +487,7 @@ int main(void) {
         cmocka_unit_test(servers_that_are_there_or_not_of_the_run_are_refused),
         cmocka_unit_test(a_server_in_the_place_of_a_dead_one_has_its_part),
         cmocka_unit_test(a_worker_that_is_not_ready_keeps_nobody_from_going_on),
+        cmocka_unit_test(workers_that_are_never_ready_make_nobody_miss_anybody),
         cmocka_unit_test(a_worker_that_was_lost_learns_that_all_is_over),
         cmocka_unit_test(a_signal_stands_where_somebody_new_comes),
         cmocka_unit_test(what_all_have_found_is_said_once),
