@@ -101,12 +101,11 @@ static dt_status *count_ignored(lessee *self, leased_step *one) {
     return NULL;
 }
 
-/* Server 0 hears what this worker has read. all: something is wrong with it. */
+/* Server 0 hears what this worker has read: how many examples, and their marks where these are compared. all: something is wrong with it. */
 static dt_status *tell_examples(lessee *self, const dt_ps_lease *lease, bool all) {
     const dt_pipeline *data = self->steps[lease->step].data;
     uint64_t *words;
     size_t n;
-    if (self->options->no_data_check) return NULL;
     DT_TRY(dt_pipeline_marks(data, &words, &n));
     dt_ps_examples examples = {.step = (uint32_t)lease->step,
                                .epoch = (uint64_t)lease->epoch,

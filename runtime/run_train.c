@@ -411,9 +411,12 @@ static dt_status *compare_examples(void *context, const dt_ps_examples *said, co
 /* Batches come as leases, each of one replica. */
 static dt_status *open_serving(training *run) {
     const dt_run_options *options = run->options;
-    dt_serving_options serving = {
-        .team = options->team, .session = run->session, .processes = options->processes, .stop = options->stop, .step = run->step};
-    if (!options->no_data_check) serving.check = (dt_ps_examples_check){compare_examples, run};
+    dt_serving_options serving = {.team = options->team,
+                                  .session = run->session,
+                                  .processes = options->processes,
+                                  .stop = options->stop,
+                                  .step = run->step,
+                                  .check = {compare_examples, run}};
     return dt_serving_create(&serving, run->about.said_replicas, &run->serving);
 }
 
