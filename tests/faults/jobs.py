@@ -45,7 +45,7 @@ class Job:
         self.servers = [self.start_server(part, "--listen", self.addresses[part]) for part in range(2)]
 
     def start_server(self, part, *more, servers=None):
-        return start("ps-server", PROGRAM_SHORT, *FLAGS, *JOBS[self.name], "--checkpoint-dir", self.folder, "--deadline", 60, "--part", f"{part}/2",
+        return start("ps-server", PROGRAM_SHORT, *FLAGS, *JOBS[self.name], "--checkpoint-dir", self.folder, "--deadline", 3600, "--part", f"{part}/2",
                      "--servers", ",".join(servers or self.addresses), *more)
 
     def end(self):
