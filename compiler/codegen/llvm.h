@@ -6,7 +6,7 @@
  *
  *   llvm.c                 threads, target machines, passes, objects
  *   llvm_build.c           types, vectors, intrinsics, loops
- *   llvm_routine.c            nests that are written once and called
+ *   llvm_routine.c         nests that are written once and called
  *   llvm_kernel.c          a kernel: its function, the loops over rows and blocks that nests share
  *   llvm_nest.c            a nest: where each instruction goes, and the loops
  *   llvm_scalar.c          one instruction, on one element or on a vector of them
@@ -233,9 +233,8 @@ LLVMValueRef dt_llvm_load_plain(dt_llvm_nest *n, int instruction, dt_llvm_sum of
 
 /* ---- llvm_stream.c ---- */
 
-/* Whether the store could go past the caches, as the plan has it: its buffer is larger than these, and no nest of the kernel loads it. */
-bool dt_llvm_may_stream(const dt_llvm_function *f, const dt_nest *nest, const dt_store *store);
-/* Whether it does, in the kernel at work on this level: it may, and the nest computes so little that memory is what it waits for. */
+/* Whether the store goes past the caches, in the kernel at work on this level: its buffer is larger than these, no nest of the kernel loads it, and
+ * the nest computes so little that memory is what it waits for. */
 bool dt_llvm_streams(const dt_llvm_emitter *e, const dt_nest *nest, const dt_store *store);
 /* Are the kernel's buffers that streaming stores write at multiples of a cache line? NULL: it has no such stores. */
 LLVMValueRef dt_llvm_stream_condition(dt_llvm_emitter *e);

@@ -30,7 +30,8 @@ static bool is_aligned(const dt_nest *nest, const dt_address *address, int64_t l
     return nest->vector_loop >= 0 && address->coefficients[nest->vector_loop] == 1 && address->n_terms == 0 && address->offset % line == 0;
 }
 
-bool dt_llvm_may_stream(const dt_llvm_function *f, const dt_nest *nest, const dt_store *store) {
+/* Whether the store could go past the caches, as the plan has it: its buffer is larger than these, and no nest of the kernel loads it. */
+static bool may_stream(const dt_llvm_function *f, const dt_nest *nest, const dt_store *store) {
     const dt_buffer *buffer = &f->plan->buffers[f->kernel->buffers[store->address.buffer]];
     if (!dt_buffer_begins_at(f->plan, f->kernel->buffers[store->address.buffer], LINE_BYTES)) return false;
     if (buffer->bytes < STREAM_BYTES || store->accumulate || store->guard >= 0) return false;
@@ -48,7 +49,7 @@ static bool is_light(const dt_llvm_emitter *e, const dt_nest *nest) {
 }
 
 bool dt_llvm_streams(const dt_llvm_emitter *e, const dt_nest *nest, const dt_store *store) {
-    return is_light(e, nest) && dt_llvm_may_stream(&e->at_work, nest, store);
+    return is_light(e, nest) && may_stream(&e->at_work, nest, store);
 }
 
 LLVMValueRef dt_llvm_stream_condition(dt_llvm_emitter *e) {

@@ -84,7 +84,7 @@ static bool touches(const dt_plan *plan, const dt_kernel_function *kernel, const
     return false;
 }
 
-/* A kernel, and the nests that have to do with each nest: those before it of which one stores what the other touches. */
+/* A kernel, and which nests before a nest have to do with it: one of the two stores what the other touches. */
 typedef struct relations {
     const dt_plan *plan;
     const dt_kernel_function *kernel;
@@ -99,13 +99,13 @@ static void note(dt_arena *arena, nest_list *list, int nest) {
 
 static void relate(relations *r, int a, int b) {
     const dt_nest *nests = r->kernel->nests;
-    bool *related = &r->related[b * r->kernel->n_nests + a];
+    bool *related = &r->related[(size_t)b * (size_t)r->kernel->n_nests + (size_t)a];
     if (a < b && !*related) *related = touches(r->plan, r->kernel, &nests[a], &nests[b]) || touches(r->plan, r->kernel, &nests[b], &nests[a]);
 }
 
 /* Only nests that use one argument can have to do with each other, and most arguments are used by few. */
 static relations find_relations(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel) {
-    relations r = {plan, kernel, DT_NEW_ARRAY(arena, bool, kernel->n_nests * kernel->n_nests)};
+    relations r = {plan, kernel, dt_arena_new_array(arena, (size_t)kernel->n_nests, (size_t)kernel->n_nests * sizeof(bool))};
     nest_list *users = DT_NEW_ARRAY(arena, nest_list, kernel->n_buffers), *writers = DT_NEW_ARRAY(arena, nest_list, kernel->n_buffers);
     int *first = DT_NEW_ARRAY(arena, int, kernel->n_buffers); /* an argument that is the same memory */
     for (int b = 0; b < kernel->n_buffers; b++)
@@ -128,7 +128,7 @@ static relations find_relations(dt_arena *arena, const dt_plan *plan, const dt_k
     return r;
 }
 
-static bool have_to_do(const relations *r, int before, int nest) { return r->related[nest * r->kernel->n_nests + before]; }
+static bool have_to_do(const relations *r, int before, int nest) { return r->related[(size_t)nest * (size_t)r->kernel->n_nests + (size_t)before]; }
 
 /* Nests of a kernel that make a kernel: in the order in which they stand. */
 typedef struct group {

@@ -59,6 +59,33 @@ def refuses(is_synchronous, data, pattern):
 
 
 cases = [(FEWER, "examples in its files"), (OTHER, r"\(from 0\) of \S+/labels.gz differs"), (OUT_OF_RANGE, r"\(from 0\) of \S+/labels.gz differs")]
+
+
+def is_refused_once(artifact):
+    """Of a step so long that devices are at work when they hear of it: the worker does not come again and again, until the job gives up."""
+    server = servers.Process("ps-server", artifact, *common, "--staleness", 0, "--replicas", 2, "--devices", "cpu:1x1", "--listen", "127.0.0.1:*", "--workers", 2)
+    server.wait_for(lambda: "listens on" in server.said(), "its address")
+    workers = [servers.Process("ps-worker", artifact, "--data", data, *FLAGS, "--servers", server.said().split("listens on ")[1].split()[0]) for data in (OTHER, DATA)]
+    workers[0].end(1)
+    workers[1].end(0)
+    said = server.end(0)
+    check(len(re.findall(r"^dtrun: note: process \d .* has other data than process 0", said, re.M)) == 1, f"not refused at once\n{said}")
+
+
+def counts(data):
+    """Under --no-data-check, where only the numbers of examples are compared."""
+    server = servers.Process("ps-server", ARTIFACT, *common, "--devices", "cpu:1x1", "--listen", "127.0.0.1:*", "--workers", 1, "--no-data-check")
+    server.wait_for(lambda: "listens on" in server.said(), "its address")
+    address = server.said().split("listens on ")[1].split()[0]
+    said = servers.Process("ps-worker", ARTIFACT, "--data", data, *FLAGS, "--servers", address).end(1)
+    check(re.search(r"^dtrun: error: server 0, .* refuses this process: it has other data than server 0: it finds", said, re.M), f"it is not said who\n{said}")
+    servers.Process("ps-worker", ARTIFACT, "--data", OTHER, *FLAGS, "--servers", address).end(0)
+    server.end(0)
+
+
+for units in (4096, 16384):
+    is_refused_once(compile_program(TEXT.replace("units: 32", f"units: {units}").replace("    x = batch_norm(x)\n", ""), f"wide-{units}"))
+counts(FEWER)
 with concurrent.futures.ThreadPoolExecutor(2) as pool:
     for done in [pool.submit(refuses, is_synchronous, *case) for case in cases for is_synchronous in (True, False)]:
         done.result()
