@@ -86,6 +86,18 @@ dt_loops *dt_loops_scatter_add(dt_arena *arena, const dt_value *value) {
 
 /* ---- gradients ---- */
 
+/* g where the index points into the axis, else 0: looked up, so that an index out of range is counted although the lookup itself may not be computed
+ * any more. The pass shrink drops this where it is. */
+static dt_status *look_up(dt_builder *builder, dt_value *index, int64_t n, dt_value **g) {
+    dt_value *is_inside;
+    int64_t *dims = DT_NEW_ARRAY(builder->function->module->arena, int64_t, index->shape.rank);
+    for (int d = 0; d < index->shape.rank; d++) dims[d] = d;
+    DT_TRY(dt_build_constant(builder, &is_inside, DT_BOOL, 1, (dt_shape){1, &n}));
+    DT_TRY(dt_build_text(builder, &is_inside, "gather", (dt_value *[]){is_inside, index}, 2, "axis=0"));
+    DT_TRY(dt_build_broadcast(builder, &is_inside, is_inside, (*g)->shape, dims));
+    return dt_build_expression(builder, g, "where(inside, g, 0)", (const char *const[]){"inside", "g"}, (dt_value *[]){is_inside, *g}, 2);
+}
+
 /* With one index for each row the gradient is g where the index points, else 0: elementwise, so that it can be fused, as in a crossentropy. */
 static dt_status *gradient_of_one_index(dt_builder *builder, const dt_value *value, dt_value *g, dt_value **gradient) {
     dt_value *x = value->operands[0], *index = value->operands[1], *position;
@@ -93,6 +105,7 @@ static dt_status *gradient_of_one_index(dt_builder *builder, const dt_value *val
     int64_t *dims = DT_NEW_ARRAY(builder->function->module->arena, int64_t, x->shape.rank);
     for (int d = 0; d < x->shape.rank; d++)
         if (d != axis) dims[n++] = d;
+    DT_TRY(look_up(builder, index, x->shape.dims[axis], &g));
     dt_dtype dtype = index->dtype == DT_I64 ? DT_I64 : DT_I32;
     DT_TRY(dt_build_convert(builder, &index, index, dtype));
     DT_TRY(dt_build_broadcast(builder, &index, index, x->shape, dims));

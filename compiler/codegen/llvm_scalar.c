@@ -257,13 +257,24 @@ static LLVMValueRef is_first(dt_llvm_emitter *e, LLVMValueRef count, LLVMValueRe
     return LLVMBuildOr(e->builder, LLVMBuildICmp(e->builder, LLVMIntEQ, count, dt_llvm_i64(e, 0), ""), first, "");
 }
 
+/* An index is counted once: where the loops around that do not move it stand at their start. */
+static LLVMValueRef is_counted_here(dt_llvm_nest *n, int i, LLVMValueRef is_bad) {
+    for (int p = 0; p < n->levels[i]; p++) {
+        int loop = n->order[p];
+        if ((n->depends[i] >> loop & 1) || n->nest->loops[loop].extent == 1) continue;
+        LLVMValueRef at = dt_llvm_sum_value(n->e, n->loops[loop]);
+        is_bad = LLVMBuildAnd(n->e->builder, is_bad, LLVMBuildICmp(n->e->builder, LLVMIntEQ, at, dt_llvm_i64(n->e, 0), ""), "");
+    }
+    return is_bad;
+}
+
 static LLVMValueRef check(dt_llvm_nest *n, int i) {
     dt_llvm_emitter *e = n->e;
     const dt_instruction *instruction = &n->nest->instructions[i];
     LLVMValueRef value = n->values[instruction->operands[0]], limit = dt_llvm_extent(e, instruction->integer);
     LLVMValueRef row = instruction->n_operands > 1 ? n->values[instruction->operands[1]] : dt_llvm_i64(e, -1);
     LLVMValueRef good = LLVMBuildICmp(e->builder, LLVMIntULT, value, limit, "");
-    LLVMBasicBlockRef join = dt_llvm_if_begin(e, LLVMBuildNot(e->builder, good, ""), false);
+    LLVMBasicBlockRef join = dt_llvm_if_begin(e, is_counted_here(n, i, LLVMBuildNot(e->builder, good, "")), false);
     LLVMValueRef count_at = field(e, e->bad_index, offsetof(dt_bad_index, count));
     LLVMValueRef count = LLVMBuildLoad2(e->builder, e->i64, count_at, "");
     LLVMBasicBlockRef none = NULL;

@@ -2,6 +2,7 @@
 #include "compiler/kernel/execute.h"
 #include "base/half.h"
 #include "compiler/kernel/affine.h"
+#include "compiler/kernel/analysis.h"
 #include "ir/evaluate.h"
 
 #include <math.h>
@@ -17,6 +18,7 @@ typedef struct dt_run {
     dt_scalar *scalars, *accumulators;
     int64_t *best;      /* position of an ARGMAX or ARGMIN so far */
     bool *late, *inner; /* depends on a result of a reduction; on a reduced loop */
+    uint64_t *depends;  /* of each instruction: the set of loops that it depends on */
 } dt_run;
 
 /* ---- scalars ---- */
@@ -99,11 +101,15 @@ static char *memory_of(const dt_run *run, const dt_address *address, dt_dtype *d
     return (char *)run->buffers[address->buffer] + element_of(run, address) * (int64_t)dt_dtype_bytes(*dtype);
 }
 
+/* An index is counted once: where the loops that do not move it stand at their start. */
 static bool check(const dt_run *run, const dt_instruction *x) {
+    uint64_t depends = run->depends[x - run->nest->instructions];
     int64_t limit = x->integer == DT_BATCH ? run->launch->rows : x->integer == DT_GATHERED ? run->launch->valid : x->integer;
     int64_t value = run->scalars[x->operands[0]].i;
     if (value >= 0 && value < limit) return true;
     if (x->before && run->launch->bad_index->count > 0) return false;
+    for (int l = 0; l < run->nest->n_loops; l++)
+        if (!(depends >> l & 1) && run->loops[l] != 0) return false;
     int64_t row = x->n_operands > 1 ? run->scalars[x->operands[1]].i : -1;
     dt_bad_index_add(run->launch->bad_index, &(dt_bad_index){.count = 1, .value = value, .row = row, .location = x->index, .limit = limit});
     return false;
@@ -221,6 +227,7 @@ static void statement(dt_run *run, int n_outer) {
         run->best[r] = 0;
     }
     if (nest->n_reductions > 0) walk_reduced(run, n_outer, &position);
+    for (int l = n_outer; l < nest->n_loops; l++) run->loops[l] = 0; /* what follows is outside of them */
     for (int r = 0; r < nest->n_reductions; r++)
         if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN)
             run->accumulators[r] = of_integer(run->best[r]);
@@ -271,9 +278,11 @@ static void run_nest(dt_arena *arena, dt_run run, const dt_nest *nest, const int
     run.scalars = DT_NEW_ARRAY(arena, dt_scalar, n);
     run.late = DT_NEW_ARRAY(arena, bool, n);
     run.inner = DT_NEW_ARRAY(arena, bool, n);
+    run.depends = DT_NEW_ARRAY(arena, uint64_t, n);
     run.accumulators = DT_NEW_ARRAY(arena, dt_scalar, nest->n_reductions);
     run.best = DT_NEW_ARRAY(arena, int64_t, nest->n_reductions);
     mark_levels(&run);
+    dt_nest_depends(nest, run.depends);
     int n_outer = 0;
     while (n_outer < nest->n_loops && !nest->loops[n_outer].reduced) n_outer++;
     for (int l = 0; l < n_shared; l++) run.loops[l] = shared[l];

@@ -396,6 +396,7 @@ static int compute_value(dt_context *c, const dt_value *value, const dt_affine *
     int root = root_index(c->cluster, value), buffer = c->lowering->buffers[value->id];
     if (root >= 0) return dt_nest_convert(nest, c->sums[root], value->dtype);
     if (buffer >= 0 && !is_computed_here(c->cluster, value)) {
+        if (dt_shape_elements_per_row(value->shape) == 0) return dt_nest_constant(nest, value->dtype, 0); /* no element is asked for */
         dt_affine index = place(c, buffer, value->shape, at);
         int otherwise = guard < 0 ? -1 : dt_nest_constant(nest, nest->plan->buffers[buffer].dtype, 0);
         return dt_nest_convert(nest, dt_nest_load(nest, buffer, &index, guard, otherwise), value->dtype);
