@@ -91,7 +91,7 @@ else
     emulation='^ops\.cuda_.*full$'
     stage "tests" check release -E "$emulation"
     stage "static analysis" scripts/analyze.sh
-    stage "tests, address and undefined behaviour" check asan -E '^(e2e|ops\.check|mpi\.machines).*_full$'
+    stage "tests, address and undefined behaviour" check asan -E '^(e2e|ops\.(check|random)|mpi\.machines).*_full$'
     stage "tests, threads" check tsan -LE full
     stage "fuzzers" check fuzz
     stage "on a bare Debian" bare

@@ -360,7 +360,10 @@ static const struct {
     {PS_SERVER, {"listen", KEY_LISTEN, "ADDRESS", 0, "Where workers and other servers find this one: tcp://*:7000", 1}},
     {PS_SERVER, {"part", KEY_PART, "s/S", 0, "Which server this is, from 0, and how many there are (default: 0/1)", 1}},
     {SERVED,
-     {"workers", KEY_WORKERS, "W", 0, "How many workers to wait for before the training begins (default: 1; of ps: those that were started)", 1}},
+     {"workers", KEY_WORKERS, "W", 0,
+      "With --staleness 0: how many workers to wait for before the training begins (default: 1; of ps: those that were started). Else each begins when "
+      "it comes",
+      1}},
     {PS,
      {"servers", KEY_HOSTS_OF_SERVERS, "S|LIST", 0,
       "How many of the processes are servers, the first ones; or their machines, in order, where the launcher does not tell: host0,host1", 1}},
