@@ -124,6 +124,16 @@ void dt_value_replace(dt_value *old, dt_value *replacement) {
         if (function->results.items[i].value == old) function->results.items[i].value = replacement;
 }
 
+void dt_function_replace(dt_function *function, dt_value *const *replacements) {
+    for (dt_value *user = function->first; user != NULL; user = user->next)
+        for (int i = 0; i < user->n_operands; i++)
+            if (replacements[user->operands[i]->id] != NULL) user->operands[i] = replacements[user->operands[i]->id];
+    for (size_t i = 0; i < function->results.n; i++) {
+        dt_value **result = &function->results.items[i].value;
+        if (replacements[(*result)->id] != NULL) *result = replacements[(*result)->id];
+    }
+}
+
 void dt_value_remove(dt_value *value) {
     dt_function *function = value->function;
     *(value->previous != NULL ? &value->previous->next : &function->first) = value->next;

@@ -205,6 +205,8 @@ bool dt_value_has_effect(const dt_value *value);         /* it writes, or says w
 
 /* Replaces every use of `old` in its function, results included, by `replacement`. */
 void dt_value_replace(dt_value *old, dt_value *replacement);
+/* The same of many at a time: of each value whose id has one in `replacements`, [function->next_id], where the others are NULL. */
+void dt_function_replace(dt_function *function, dt_value *const *replacements);
 /* Takes a value without uses out of its function. */
 void dt_value_remove(dt_value *value);
 /* To another place of its function, before `before`. */

@@ -46,12 +46,35 @@ void dt_llvm_load_launch(dt_llvm_emitter *e) {
     }
 }
 
-static void load_buffers(dt_llvm_emitter *e) {
-    e->buffers = DT_NEW_ARRAY(e->arena, LLVMValueRef, e->at_work.kernel->n_buffers);
-    for (int b = 0; b < e->at_work.kernel->n_buffers; b++) {
-        const char *name = e->at_work.plan->buffers[e->at_work.kernel->buffers[b]].name;
-        e->buffers[b] = dt_llvm_item(e, e->pointer, LLVMGetParam(e->function, 0), dt_llvm_i64(e, b));
-        if (name != NULL) LLVMSetValueName2(e->buffers[b], name, strlen(name));
+static bool streams(const dt_llvm_emitter *e, const dt_nest *nests, int n_nests) {
+    for (int n = 0; n < n_nests; n++)
+        for (int s = 0; s < nests[n].n_stores; s++)
+            if (dt_llvm_streams(e, &nests[n], &nests[n].stores[s])) return true;
+    return false;
+}
+
+static void load_buffer(dt_llvm_emitter *e, int b) {
+    if (e->buffers[b] != NULL) return;
+    const char *name = e->at_work.plan->buffers[e->at_work.kernel->buffers[b]].name;
+    e->buffers[b] = dt_llvm_item(e, e->pointer, LLVMGetParam(e->function, 0), dt_llvm_i64(e, b));
+    if (name != NULL) LLVMSetValueName2(e->buffers[b], name, strlen(name));
+}
+
+/* Those of nests that are written here, and do not call a routine. */
+static void load_buffers(dt_llvm_emitter *e, const dt_kernel_repeats *repeats) {
+    const dt_kernel_function *kernel = e->at_work.kernel;
+    e->buffers = DT_NEW_ARRAY(e->arena, LLVMValueRef, kernel->n_buffers);
+    bool is_written = false;
+    for (int n = 0, end = 0; n < kernel->n_nests; n++) {
+        const dt_nest *nest = &kernel->nests[n];
+        if (n == end) {
+            end = dt_piece_end(kernel, n);
+            is_written = repeats->uses[n] == NULL || streams(e, nest, end - n);
+        }
+        if (!is_written) continue;
+        for (int i = 0; i < nest->n_instructions; i++)
+            if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) load_buffer(e, nest->instructions[i].address.buffer);
+        for (int s = 0; s < nest->n_stores; s++) load_buffer(e, nest->stores[s].address.buffer);
     }
 }
 
@@ -86,9 +109,7 @@ static dt_llvm_nest **before_rows(dt_llvm_emitter *e, const dt_nest *nests, int 
 /* The code that the piece which begins with a nest calls; NULL: it is written here. Streaming stores are. */
 static const dt_routine_use *called(const dt_llvm_emitter *e, const dt_kernel_repeats *repeats, int nest) {
     const dt_kernel_function *kernel = e->at_work.kernel;
-    for (int n = nest; n < dt_piece_end(kernel, nest) && e->streams; n++)
-        for (int s = 0; s < kernel->nests[n].n_stores; s++)
-            if (dt_llvm_streams(e, &kernel->nests[n], &kernel->nests[n].stores[s])) return NULL;
+    if (e->streams && streams(e, &kernel->nests[nest], dt_piece_end(kernel, nest) - nest)) return NULL;
     return repeats->uses[nest];
 }
 
@@ -227,7 +248,7 @@ void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_fun
     e->at_work = (dt_llvm_function){plan, kernel};
     dt_llvm_function_begin(e, kernel->name, type);
     dt_llvm_load_launch(e);
-    load_buffers(e);
+    load_buffers(e, repeats);
     LLVMValueRef may_stream = dt_llvm_stream_condition(e);
     if (may_stream != NULL)
         both_ways(e, repeats, may_stream);

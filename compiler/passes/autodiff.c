@@ -80,6 +80,25 @@ static dt_status *refuse_within_loop(const dt_value *value) {
     return dt_error(DT_INVALID_ARGUMENT, "function %s: a gradient is taken within the body of a loop, which is not supported", value->function->name);
 }
 
+/* What is asked for, from `first` on, are the adjoints; of what y does not depend on, 0. */
+static dt_status *replace_gradients(dt_function *function, dt_value *first, dt_adjoints *adjoints) {
+    const dt_value *y = first->operands[0];
+    dt_arena *arena = function->module->arena;
+    DT_LIST(dt_value *) gradients = {0};
+    for (dt_value *value = first; value; value = value->next) {
+        if (!is_gradient_of(value, y)) continue;
+        dt_value *x = value->operands[1], **adjoint = &adjoints->of[x->id];
+        adjoints->builder.before = value;
+        if (*adjoint == NULL) DT_TRY(dt_build_constant(&adjoints->builder, adjoint, x->dtype, 0, x->shape));
+        dt_list_push(arena, &gradients, value);
+    }
+    dt_value **replacements = DT_NEW_ARRAY(arena, dt_value *, function->next_id);
+    for (size_t g = 0; g < gradients.n; g++) replacements[gradients.items[g]->id] = adjoints->of[gradients.items[g]->operands[1]->id];
+    dt_function_replace(function, replacements);
+    for (size_t g = 0; g < gradients.n; g++) dt_value_remove(gradients.items[g]);
+    return NULL;
+}
+
 /* Resolves all gradients of first->operands[0], placing the backward ops before `first`. */
 static dt_status *resolve(dt_function *function, dt_value *first) {
     dt_arena *arena = function->module->arena;
@@ -104,16 +123,7 @@ static dt_status *resolve(dt_function *function, dt_value *first) {
     DT_TRY(dt_build_constant(&adjoints.builder, &adjoints.of[y->id], y->dtype, 1, y->shape));
     DT_TRY(dt_autodiff_walk(&walk, &adjoints, y, NULL));
 
-    for (dt_value *value = first, *next; value; value = next) {
-        next = value->next;
-        if (!is_gradient_of(value, y)) continue;
-        dt_value *x = value->operands[1], *adjoint = adjoints.of[x->id];
-        adjoints.builder.before = value;
-        if (adjoint == NULL) DT_TRY(dt_build_constant(&adjoints.builder, &adjoint, x->dtype, 0, x->shape));
-        dt_value_replace(value, adjoint);
-        dt_value_remove(value);
-    }
-    return NULL;
+    return replace_gradients(function, first, &adjoints);
 }
 
 dt_status *dt_pass_autodiff(dt_compilation *compilation) {

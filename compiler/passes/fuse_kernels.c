@@ -24,7 +24,7 @@ typedef struct dt_walk {
     dt_fusion *fusion;
     int group;
     dt_needs *needs;
-    unsigned char *visited; /* [next_id] 1: by row, 2: not */
+    int (*visited)[2]; /* [next_id] the last group that has come, by row and not, + 1 */
 } dt_walk;
 
 /* The only loop over the rows, or -1. */
@@ -60,9 +60,9 @@ static void visit(dt_walk *walk, const dt_value *value, bool by_row) {
     dt_fusion *f = walk->fusion;
     const dt_value *base = dt_placement_of(f, value)->base;
     const dt_placement *placement = dt_placement_of(f, base);
-    unsigned char bit = by_row ? 1 : 2;
-    if (walk->visited[base->id] & bit) return;
-    walk->visited[base->id] |= bit;
+    int *visited = &walk->visited[base->id][by_row];
+    if (*visited == walk->group + 1) return;
+    *visited = walk->group + 1;
     if (placement->stored && placement->group != walk->group) {
         if (placement->producer >= 0) add_need(walk, placement->producer, by_row);
         if (dt_value_is(base, "scanned")) visit(walk, base->operands[0], false);
@@ -78,9 +78,9 @@ static void visit_operands(dt_walk *walk, const dt_value *value, bool by_row) {
         visit(walk, value->operands[k], by_row && reads_by_row(loops, &loops->operands[k], value->operands[k]->shape));
 }
 
-static dt_needs needs_of(dt_fusion *f, int g) {
+static dt_needs needs_of(dt_fusion *f, int g, int (*visited)[2]) {
     dt_needs needs = {0};
-    dt_walk walk = {f, g, &needs, DT_NEW_ARRAY(f->arena, unsigned char, f->plan->function->next_id)};
+    dt_walk walk = {f, g, &needs, visited};
     const dt_fusion_group *group = &f->groups.items[g];
     if (group->collective != NULL) {
         visit(&walk, group->collective->operands[0], false);
@@ -95,15 +95,18 @@ static dt_needs needs_of(dt_fusion *f, int g) {
     return needs;
 }
 
-static bool writes_buffer(const dt_fusion_group *group, int buffer) {
-    for (size_t o = 0; o < group->cluster.outputs.n; o++)
-        if (group->cluster.outputs.items[o].buffer == buffer) return true;
+static bool is_in(const dt_needs *needs, int buffer) {
+    for (size_t v = 0; v < needs->variables.n; v++)
+        if (needs->variables.items[v] == buffer) return true;
     return false;
 }
 
 static bool reads_what_is_written(const dt_fusion *f, const dt_needs *needs, int reader, int writer) {
-    for (size_t v = 0; v < needs[reader].variables.n; v++)
-        if (writes_buffer(&f->groups.items[writer], needs[reader].variables.items[v])) return true;
+    const dt_fusion_group *group = &f->groups.items[writer];
+    for (size_t o = 0; o < group->cluster.outputs.n; o++) {
+        int buffer = group->cluster.outputs.items[o].buffer;
+        if (f->plan->buffers[buffer].space == DT_MEMORY_VARIABLE && is_in(&needs[reader], buffer)) return true;
+    }
     return false;
 }
 
@@ -368,8 +371,9 @@ static void put(dt_fusion *f, int g, int k) {
 
 void dt_fuse_kernels(dt_fusion *f) {
     dt_needs *needs = DT_NEW_ARRAY(f->arena, dt_needs, f->groups.n);
+    int(*visited)[2] = dt_arena_new_array(f->arena, (size_t)f->plan->function->next_id, sizeof *visited);
     for (int g = 0; g < (int)f->groups.n; g++) {
-        needs[g] = needs_of(f, g);
+        needs[g] = needs_of(f, g, visited);
         if (f->groups.items[g].collective == NULL) find_rows(f, &f->groups.items[g]);
     }
     const bool *needed = needed_groups(f, needs);
