@@ -51,9 +51,15 @@ void dt_text_format(dt_text *text, const char *format, ...) {
 
 void dt_text_vformat(dt_text *text, const char *format, va_list arguments) {
     va_list again;
+    size_t room = text->failed ? 0 : text->capacity - text->n;
     va_copy(again, arguments);
-    int n = vsnprintf(NULL, 0, format, again);
+    int n = vsnprintf(room > 0 ? text->data + text->n : NULL, room, format, again);
     va_end(again);
+    if (n >= 0 && (size_t)n < room) {
+        text->n += (size_t)n;
+        return;
+    }
+    if (room > 0) text->data[text->n] = '\0';
     if (n < 0 || !reserve(text, (size_t)n)) return;
     vsnprintf(text->data + text->n, (size_t)n + 1, format, arguments);
     text->n += (size_t)n;
