@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/checkpoint.h"
+#include "runtime/data_check.h"
 #include "runtime/devices/spec.h"
 #include "runtime/execution/launch_values.h"
 #include "runtime/run.h"
@@ -71,10 +72,13 @@ dt_status *dt_run_rows(const dt_run_options *options, int64_t otherwise, int64_t
 static dt_status *compare_init(dt_session *session, const dt_run_options *options, uint64_t hash) {
     dt_session_answers hashes;
     DT_TRY(dt_session_ask(session, (int64_t)hash, &hashes));
-    if (hashes.least == hashes.most) return NULL;
-    return dt_error(DT_FAILED_PRECONDITION,
-                    "not all processes find the same in %s%s%s: --init and --map name files that are the same on all machines", options->init,
-                    options->map != NULL ? " and " : "", options->map != NULL ? options->map : "");
+    if (hashes.other < 0) return NULL;
+    char other[160];
+    dt_session_print_process(session, hashes.other, other, sizeof other);
+    return dt_fault_of(session, hashes.other,
+                       "not all processes find the same in %s%s%s: %s finds other bytes than process 0; --init and --map name files that are the same "
+                       "on all machines",
+                       options->init, options->map != NULL ? " and " : "", options->map != NULL ? options->map : "", other);
 }
 
 /* A remark for each line of the text, which is freed. */
