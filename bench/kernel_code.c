@@ -65,6 +65,9 @@ static dt_status *compile(subject *s) {
     for (int i = 0; i < s->compilation.n_plans; i++)
         if (s->compilation.plans[i]->function == dt_module_find_function(s->compilation.module, "f")) s->plan = s->compilation.plans[i];
     dt_codegen_object object = {.level = s->level};
+    const dt_cpu_target *target;
+    DT_TRY(dt_codegen_target(s->level, &target));
+    DT_TRY(dt_passes_choose(&s->compilation, target, &object.choices));
     DT_TRY(dt_codegen_llvm(&s->plan, 1, NULL, &object, 1));
     dt_status *status = dt_object_load(s->level, object.bytes, object.n_bytes, &s->code);
     dt_release(object.bytes);

@@ -71,7 +71,7 @@ void dt_timings_print(dt_text *text, const dt_timings *timings) {
 
 void dt_compilation_print(dt_text *text, const dt_compilation *compilation) {
     if (compilation->n_plans == 0) dt_module_print(text, compilation->module);
-    for (int i = 0; i < compilation->n_plans; i++) dt_plan_print(text, compilation->plans[i]);
+    for (int i = 0; i < compilation->n_plans; i++) dt_plan_print(text, compilation->plans[i], NULL);
 }
 
 static dt_status *run_pass(dt_compilation *compilation, const dt_pass *pass) {
@@ -93,6 +93,11 @@ dt_status *dt_passes_run(dt_compilation *compilation, const dt_passes_options *o
         }
         if (options->stop_after && strcmp(options->stop_after, passes[i].name) == 0) break;
     }
+    return NULL;
+}
+
+dt_status *dt_passes_choose(const dt_compilation *compilation, const dt_cpu_target *target, const dt_choices **choices) {
+    *choices = dt_pass_choose(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, target);
     return NULL;
 }
 

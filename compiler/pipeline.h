@@ -2,6 +2,7 @@
 #ifndef DT_COMPILER_PIPELINE_H
 #define DT_COMPILER_PIPELINE_H
 
+#include "compiler/kernel/choices.h"
 #include "compiler/kernel/compilation.h"
 
 /* Seconds spent in each part, in the order in which they ran: for --time-passes. */
@@ -28,6 +29,9 @@ dt_status *dt_passes_run(dt_compilation *compilation, const dt_passes_options *o
 
 /* Runs one pass, and before it only what it cannot do without: a pass over plans needs those that make the plan. */
 dt_status *dt_pass_run(dt_compilation *compilation, const char *pass);
+
+/* After all passes: what depends on the target (kernel/choices.h), for all plans. It takes its memory from the compilation's arena. */
+dt_status *dt_passes_choose(const dt_compilation *compilation, const dt_cpu_target *target, const dt_choices **choices);
 
 /* The module, or once fuse has run, its plans. */
 void dt_compilation_print(dt_text *text, const dt_compilation *compilation);

@@ -114,8 +114,8 @@ dt_status *dtc_check_options(const dtc_program *program, const dtc_compile_optio
 
 /* ---- printing a stage ---- */
 
-static void print_plans(dt_text *text, const dt_compilation *compilation, bool whole) {
-    for (int i = 0; i < compilation->n_plans; i++) (whole ? dt_plan_print : dt_plan_print_summary)(text, compilation->plans[i]);
+static void print_summaries(dt_text *text, const dt_compilation *compilation) {
+    for (int i = 0; i < compilation->n_plans; i++) dt_plan_print_summary(text, compilation->plans[i]);
 }
 
 static dt_status *print_cuda(dt_text *text, const dt_compilation *compilation, job *job) {
@@ -127,16 +127,35 @@ static dt_status *print_cuda(dt_text *text, const dt_compilation *compilation, j
     return NULL;
 }
 
+static dt_status *choose(const dt_compilation *compilation, const char *level, const dt_choices **choices) {
+    const dt_cpu_target *target;
+    DT_TRY(dt_codegen_target(level, &target));
+    return dt_passes_choose(compilation, target, choices);
+}
+
+/* With the choices for each level that was asked for. */
+static dt_status *print_kernels(dt_text *text, const dt_compilation *compilation, const job *job) {
+    bool chosen = job->options.cpu != NULL && job->target == DT_TARGET_CPU;
+    for (int i = 0; i < (chosen ? job->n_levels : 1); i++) {
+        const dt_choices *choices = NULL;
+        if (chosen) DT_TRY(choose(compilation, job->levels[i], &choices));
+        for (int p = 0; p < compilation->n_plans; p++) dt_plan_print(text, compilation->plans[p], choices);
+    }
+    return NULL;
+}
+
 static dt_status *emit_stage(job *job, const dt_compilation *compilation) {
     dt_text *text = &job->output;
     const char *level = job->levels[job->n_levels - 1];
+    const dt_choices *choices;
     switch (job->emit) {
     case STAGE_LLVM:
     case STAGE_ASM:
-        return dt_codegen_llvm_text((const dt_plan *const *)compilation->plans, compilation->n_plans, level,
+        DT_TRY(choose(compilation, level, &choices));
+        return dt_codegen_llvm_text((const dt_plan *const *)compilation->plans, compilation->n_plans, level, choices,
                                     job->emit == STAGE_ASM ? DT_CODEGEN_TEXT_ASSEMBLY : DT_CODEGEN_TEXT_LLVM, text);
-    case STAGE_KERNELS: print_plans(text, compilation, true); return NULL;
-    case STAGE_PLAN: print_plans(text, compilation, false); return job->target == DT_TARGET_CUDA ? print_cuda(text, compilation, job) : NULL;
+    case STAGE_KERNELS: return print_kernels(text, compilation, job);
+    case STAGE_PLAN: print_summaries(text, compilation); return job->target == DT_TARGET_CUDA ? print_cuda(text, compilation, job) : NULL;
     case STAGE_CUDA: return print_cuda(text, compilation, job);
     default: dt_module_print(text, compilation->module); return NULL;
     }
@@ -218,8 +237,13 @@ static dt_status *generate_cuda(dt_api_call *call, job *job, const char *graph, 
 static dt_status *generate(dt_api_call *call, job *job, const dt_compilation *compilation, const char *graph, dt_timings *timings) {
     dt_compilation gpu = {0};
     dt_cuda_files cuda = {&gpu, &job->cuda.program, &job->cuda.code};
-    for (int i = 0; i < job->n_levels; i++) job->code[i].level = job->levels[i];
     double start = dt_seconds();
+    for (int i = 0; i < job->n_levels; i++) {
+        job->code[i].level = job->levels[i];
+        DT_TRY(choose(compilation, job->levels[i], &job->code[i].choices));
+    }
+    dt_timings_add(timings, "choose", dt_seconds() - start);
+    start = dt_seconds();
     DT_TRY(dt_codegen_llvm((const dt_plan *const *)compilation->plans, compilation->n_plans, NULL, job->code, job->n_levels));
     dt_timings_add(timings, "code generation", dt_seconds() - start);
     if (graph != NULL) DT_TRY(generate_cuda(call, job, graph, &gpu, timings));

@@ -3,12 +3,11 @@
 #define DT_CODEGEN_CODEGEN_H
 
 #include "abi/library.h"
-#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/choices.h"
 
-/* The instruction sets that code is generated for, by the names that artifacts use. "native" is the machine that dtc runs on. */
-#define DT_LEVEL_V3 "x86-64-v3"
-#define DT_LEVEL_V4 "x86-64-v4"
-#define DT_LEVEL_NATIVE "native"
+/* What choices for a level depend on; of "native" it is that of the best level that this machine has.
+ * DT_INVALID_ARGUMENT: a level that is not known, or a "native" machine below x86-64-v3. */
+dt_status *dt_codegen_target(const char *level, const dt_cpu_target **target);
 
 typedef struct dt_codegen_options {
     bool check; /* let LLVM verify what was generated: for tests, it costs a tenth of the time */
@@ -16,15 +15,16 @@ typedef struct dt_codegen_options {
 
 /* Relocatable code of one level. */
 typedef struct dt_codegen_object {
-    const char *level; /* set by the caller */
-    char *bytes;       /* an ELF relocatable object: one global function a kernel, named as the kernel; it imports nothing. free() it */
+    const char *level;         /* set by the caller, */
+    const dt_choices *choices; /* with the choices for its target */
+    char *bytes;               /* an ELF relocatable object: one global function a kernel, named as the kernel; it imports nothing. free() it */
     size_t n_bytes;
     double seconds; /* what it took */
 } dt_codegen_object;
 
 /* Compiles the kernels of all plans, once for each of the objects' levels, each level in a thread of its own. On error no object holds bytes.
- * The plans must be of good form (dt_plan_verify); their kernels' names must differ. `options` may be NULL.
- * DT_INVALID_ARGUMENT: a level that is not known, or a "native" machine below x86-64-v3. */
+ * The plans and choices must be of good form (dt_plan_verify); the kernels' names must differ. `options` may be NULL.
+ * Errors as dt_codegen_target has them. */
 dt_status *dt_codegen_llvm(const dt_plan *const *plans, int n_plans, const dt_codegen_options *options, dt_codegen_object *objects, int n_objects);
 
 /* The same code for people: what goes into LLVM's own passes, or the assembly that comes out. */
@@ -32,7 +32,8 @@ typedef enum dt_codegen_text {
     DT_CODEGEN_TEXT_LLVM,
     DT_CODEGEN_TEXT_ASSEMBLY
 } dt_codegen_text;
-dt_status *dt_codegen_llvm_text(const dt_plan *const *plans, int n_plans, const char *level, dt_codegen_text kind, dt_text *text);
+dt_status *dt_codegen_llvm_text(const dt_plan *const *plans, int n_plans, const char *level, const dt_choices *choices, dt_codegen_text kind,
+                                dt_text *text);
 
 /* ---- CUDA ---- */
 

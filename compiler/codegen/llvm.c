@@ -25,6 +25,7 @@ typedef struct unit {
     const dt_repeats *repeats;
     const dt_codegen_options *options;
     const char *level;
+    const dt_choices *choices;
     LLVMCodeGenFileType file_type;
     bool stop_before_passes; /* text of the IR instead of a file */
     dt_llvm_target target;
@@ -53,7 +54,8 @@ static bool has_feature(const char *features, const char *name) {
     return false;
 }
 
-static dt_status *native_target(dt_llvm_target *target) {
+/* *level: the best one that it reaches. */
+static dt_status *native_target(dt_llvm_target *target, const char **level) {
     char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
     target->cpu = cpu != NULL ? strdup(cpu) : NULL;
     target->features = features != NULL ? strdup(features) : NULL;
@@ -67,28 +69,34 @@ static dt_status *native_target(dt_llvm_target *target) {
                             target->cpu, needed[i] + 1);
     bool is_wide = true;
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) is_wide &= has_feature(target->features, wide[i]);
-    target->vector_bytes = is_wide ? 64 : 32;
-    target->registers = is_wide ? 32 : 16;
+    *level = is_wide ? DT_LEVEL_V4 : DT_LEVEL_V3;
     return NULL;
 }
 
-static dt_status *find_target(const char *level, dt_llvm_target *target) {
-    *target = (dt_llvm_target){.level = level};
-    if (strcmp(level, DT_LEVEL_NATIVE) == 0) return native_target(target);
-    bool wide = strcmp(level, DT_LEVEL_V4) == 0;
-    if (!wide && strcmp(level, DT_LEVEL_V3) != 0)
+static dt_status *find_target(const char *level, dt_llvm_target *target, const dt_cpu_target **description) {
+    *target = (dt_llvm_target){0};
+    bool native = strcmp(level, DT_LEVEL_NATIVE) == 0;
+    if (native) DT_TRY(native_target(target, &level));
+    *description = dt_cpu_target_find(level);
+    if (*description == NULL)
         return dt_error(DT_INVALID_ARGUMENT, "no instruction set level \"%s\"; there are " DT_LEVEL_V3 ", " DT_LEVEL_V4 " and " DT_LEVEL_NATIVE,
                         level);
+    if (native) return NULL;
     target->cpu = strdup(level);
     target->features = strdup("");
-    target->vector_bytes = wide ? 64 : 32;
-    target->registers = wide ? 32 : 16;
     if (target->cpu == NULL || target->features == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for a target");
     return NULL;
 }
 
+static void free_target(dt_llvm_target *target) {
+    free(target->cpu);
+    free(target->features);
+}
+
 static dt_status *make_machine(unit *u) {
-    DT_TRY(find_target(u->level, &u->target));
+    const dt_cpu_target *description;
+    DT_TRY(find_target(u->level, &u->target, &description));
+    u->target.vector_bytes = u->choices->target->vector_bytes;
     char *error = NULL;
     LLVMTargetRef target;
     u->triple = strdup("x86_64-unknown-linux-gnu");
@@ -172,6 +180,7 @@ static dt_status *compile_in_arena(unit *u, dt_arena *arena) {
         dt_llvm_emitter_begin(e, arena, &u->target, u->triple, layout);
         LLVMDisposeTargetData(layout);
         e->repeats = u->repeats;
+        e->choices = u->choices;
         e->routines = DT_NEW_ARRAY(arena, LLVMValueRef, u->repeats->n_routines);
         status = compile_module(u, e);
     } else {
@@ -197,8 +206,7 @@ static dt_status *compile_unit(unit *u) {
     if (status == NULL) status = compile_in_arena(u, arena);
     dt_arena_destroy(arena);
     if (u->machine != NULL) LLVMDisposeTargetMachine(u->machine);
-    free(u->target.cpu);
-    free(u->target.features);
+    free_target(&u->target);
     free(u->triple);
     u->seconds = seconds_now() - start;
     return status;
@@ -211,6 +219,13 @@ enum {
 static void *compile_thread(void *argument) { return compile_unit(argument); }
 
 /* ---- entry points ---- */
+
+dt_status *dt_codegen_target(const char *level, const dt_cpu_target **target) {
+    dt_llvm_target found;
+    dt_status *status = find_target(level, &found, target);
+    free_target(&found);
+    return status;
+}
 
 /* Level 0 is compiled by the caller's thread, as is any that gets no thread of its own. */
 static dt_status *compile_levels(unit *units, int n_units) {
@@ -244,11 +259,16 @@ static dt_status *compile_all(unit *units, int n_units) {
 }
 
 dt_status *dt_codegen_llvm(const dt_plan *const *plans, int n_plans, const dt_codegen_options *options, dt_codegen_object *objects, int n_objects) {
-    for (int i = 0; i < n_objects; i++) objects[i] = (dt_codegen_object){.level = objects[i].level};
+    for (int i = 0; i < n_objects; i++) objects[i] = (dt_codegen_object){.level = objects[i].level, .choices = objects[i].choices};
     unit *units = dt_allocate_zeroed((size_t)n_objects, sizeof *units);
     if (units == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
     for (int i = 0; i < n_objects; i++)
-        units[i] = (unit){.plans = plans, .n_plans = n_plans, .options = options, .level = objects[i].level, .file_type = LLVMObjectFile};
+        units[i] = (unit){.plans = plans,
+                          .n_plans = n_plans,
+                          .options = options,
+                          .level = objects[i].level,
+                          .choices = objects[i].choices,
+                          .file_type = LLVMObjectFile};
     dt_status *status = compile_all(units, n_objects);
     for (int i = 0; i < n_objects; i++) {
         if (status != NULL) {
@@ -263,8 +283,14 @@ dt_status *dt_codegen_llvm(const dt_plan *const *plans, int n_plans, const dt_co
     return status;
 }
 
-dt_status *dt_codegen_llvm_text(const dt_plan *const *plans, int n_plans, const char *level, dt_codegen_text kind, dt_text *text) {
-    unit u = {.plans = plans, .n_plans = n_plans, .level = level, .file_type = LLVMAssemblyFile, .stop_before_passes = kind == DT_CODEGEN_TEXT_LLVM};
+dt_status *dt_codegen_llvm_text(const dt_plan *const *plans, int n_plans, const char *level, const dt_choices *choices, dt_codegen_text kind,
+                                dt_text *text) {
+    unit u = {.plans = plans,
+              .n_plans = n_plans,
+              .level = level,
+              .choices = choices,
+              .file_type = LLVMAssemblyFile,
+              .stop_before_passes = kind == DT_CODEGEN_TEXT_LLVM};
     dt_status *status = compile_all(&u, 1);
     if (status == NULL) dt_text_append_bytes(text, u.bytes, u.n_bytes);
     dt_release(u.bytes);

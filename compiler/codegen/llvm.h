@@ -31,16 +31,15 @@
 /* ---- one level's module ---- */
 
 typedef struct dt_llvm_target {
-    const char *level;
     char *cpu, *features; /* as LLVM names them */
     int vector_bytes;     /* of a register: 32 or 64 */
-    int registers;        /* vector registers: 16 or 32 */
 } dt_llvm_target;
 
 /* The kernel that a function is of. */
 typedef struct dt_llvm_function {
     const dt_plan *plan;
     const dt_kernel_function *kernel;
+    const dt_nest_choices *choices; /* [n_nests] */
 } dt_llvm_function;
 
 /* What is known while a module is emitted. Carried values are those that loops hand from one iteration to the next: dt_llvm_loop_begin makes them
@@ -48,6 +47,7 @@ typedef struct dt_llvm_function {
 typedef struct dt_llvm_emitter {
     dt_arena *arena;
     const dt_llvm_target *target;
+    const dt_choices *choices;
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMBuilderRef builder;
@@ -129,6 +129,7 @@ typedef struct dt_llvm_copy {
 typedef struct dt_llvm_nest {
     dt_llvm_emitter *e;
     const dt_nest *nest;
+    const dt_nest_choices *choices;
 
     /* Analysis. The level of an instruction is the number of loops, in order of execution, that are open where it is emitted. */
     int n_outer;       /* loops around the reduced ones */
@@ -233,9 +234,8 @@ LLVMValueRef dt_llvm_load_plain(dt_llvm_nest *n, int instruction, dt_llvm_sum of
 
 /* ---- llvm_stream.c ---- */
 
-/* Whether the store goes past the caches, in the kernel at work on this level: its buffer is larger than these, no nest of the kernel loads it, and
- * the nest computes so little that memory is what it waits for. */
-bool dt_llvm_streams(const dt_llvm_emitter *e, const dt_nest *nest, const dt_store *store);
+/* Whether any store of the nest of the kernel at work goes past the caches. */
+bool dt_llvm_nest_streams(const dt_llvm_emitter *e, int nest);
 /* Are the kernel's buffers that streaming stores write at multiples of a cache line? NULL: it has no such stores. */
 LLVMValueRef dt_llvm_stream_condition(dt_llvm_emitter *e);
 void dt_llvm_stream_store(dt_llvm_emitter *e, LLVMValueRef value, LLVMValueRef pointer, int bytes);
@@ -290,6 +290,8 @@ LLVMValueRef dt_llvm_packing_extent(dt_llvm_nest *n);
 
 /* ---- llvm_kernel.c ---- */
 
+/* What is at work from now on. */
+void dt_llvm_begin_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel);
 /* Starts a function whose first parameters are those of a kernel, or the loads of what a kernel is given. */
 void dt_llvm_function_begin(dt_llvm_emitter *e, const char *name, LLVMTypeRef type);
 void dt_llvm_load_launch(dt_llvm_emitter *e);

@@ -9,6 +9,10 @@ static void add_attribute(dt_llvm_emitter *e, const char *name) {
     LLVMAddAttributeAtIndex(e->function, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->context, kind, 0));
 }
 
+void dt_llvm_begin_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel) {
+    e->at_work = (dt_llvm_function){plan, kernel, dt_choices_of(e->choices, plan, kernel)};
+}
+
 /* Nothing is thrown, and no loop is to be replaced by a call of memset or memcpy, which nobody would provide. */
 void dt_llvm_function_begin(dt_llvm_emitter *e, const char *name, LLVMTypeRef type) {
     e->n_carried = 0;
@@ -46,10 +50,9 @@ void dt_llvm_load_launch(dt_llvm_emitter *e) {
     }
 }
 
-static bool streams(const dt_llvm_emitter *e, const dt_nest *nests, int n_nests) {
-    for (int n = 0; n < n_nests; n++)
-        for (int s = 0; s < nests[n].n_stores; s++)
-            if (dt_llvm_streams(e, &nests[n], &nests[n].stores[s])) return true;
+static bool streams(const dt_llvm_emitter *e, int first, int end) {
+    for (int n = first; n < end; n++)
+        if (dt_llvm_nest_streams(e, n)) return true;
     return false;
 }
 
@@ -69,7 +72,7 @@ static void load_buffers(dt_llvm_emitter *e, const dt_kernel_repeats *repeats) {
         const dt_nest *nest = &kernel->nests[n];
         if (n == end) {
             end = dt_piece_end(kernel, n);
-            is_written = repeats->uses[n] == NULL || streams(e, nest, end - n);
+            is_written = repeats->uses[n] == NULL || streams(e, n, end);
         }
         if (!is_written) continue;
         for (int i = 0; i < nest->n_instructions; i++)
@@ -109,7 +112,7 @@ static dt_llvm_nest **before_rows(dt_llvm_emitter *e, const dt_nest *nests, int 
 /* The code that the piece which begins with a nest calls; NULL: it is written here. Streaming stores are. */
 static const dt_routine_use *called(const dt_llvm_emitter *e, const dt_kernel_repeats *repeats, int nest) {
     const dt_kernel_function *kernel = e->at_work.kernel;
-    if (e->streams && streams(e, &kernel->nests[nest], dt_piece_end(kernel, nest) - nest)) return NULL;
+    if (e->streams && streams(e, nest, dt_piece_end(kernel, nest))) return NULL;
     return repeats->uses[nest];
 }
 
@@ -245,7 +248,7 @@ void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_fun
         return;
     }
     dt_llvm_write_routines(e, kernel, repeats);
-    e->at_work = (dt_llvm_function){plan, kernel};
+    dt_llvm_begin_kernel(e, plan, kernel);
     dt_llvm_function_begin(e, kernel->name, type);
     dt_llvm_load_launch(e);
     load_buffers(e, repeats);

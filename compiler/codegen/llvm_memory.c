@@ -253,7 +253,7 @@ static void store_vector(dt_llvm_nest *n, const dt_store *store, dt_llvm_sum bas
     value = to_memory(e, value, dtype);
     if (mask != NULL)
         masked_store(e, value, pointer_to(n, &store->address, offset), mask, (int)dt_dtype_bytes(dtype));
-    else if (e->streams && n->lanes == n->width && dt_llvm_streams(e, n->nest, store))
+    else if (e->streams && n->lanes == n->width && n->choices->stores[store - n->nest->stores] == DT_STORE_STREAMING)
         dt_llvm_stream_store(e, value, pointer_to(n, &store->address, offset), n->width * (int)dt_dtype_bytes(dtype));
     else
         store_pieces(n, &store->address, offset, value, n->lanes);

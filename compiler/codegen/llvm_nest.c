@@ -225,6 +225,7 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
     assert(nest->n_loops <= 64);
     *n = (dt_llvm_nest){.e = e,
                         .nest = nest,
+                        .choices = &e->at_work.choices[nest - e->at_work.kernel->nests],
                         .vector_loop = -1,
                         .packed_loop = -1,
                         .packed_around = -1,

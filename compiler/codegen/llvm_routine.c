@@ -38,7 +38,7 @@ static void write_routine(dt_llvm_emitter *e, int index) {
     const dt_nest *nests = &routine->kernel->nests[routine->first];
     char name[256];
     snprintf(name, sizeof name, "%.200s.%d", routine->kernel->name, routine->first);
-    e->at_work = (dt_llvm_function){routine->plan, routine->kernel};
+    dt_llvm_begin_kernel(e, routine->plan, routine->kernel);
     e->routine = routine;
     e->streams = false;
     dt_llvm_function_begin(e, name, type_of_routine(e));

@@ -107,7 +107,7 @@ static void choose_tile(dt_llvm_nest *n, int64_t n_vectors) {
     bool at_run_time = !dt_llvm_is_constant_extent(extent);
     if (at_run_time) extent = n->e->at_work.plan->microbatch_rows;
     for (int64_t vectors = 1; vectors <= n_vectors && vectors <= 8; vectors++)
-        for (int64_t rows = 1; rows <= extent && registers_of(rows, vectors) <= n->e->target->registers; rows++) {
+        for (int64_t rows = 1; rows <= extent && registers_of(rows, vectors) <= n->e->choices->target->registers; rows++) {
             int64_t n_blocks = (n_vectors + vectors - 1) / vectors, size = n_vectors / n_blocks, larger = n_vectors % n_blocks;
             int64_t cost =
                 larger * dealt_cost(n, extent, rows, size + 1, at_run_time) + (n_blocks - larger) * dealt_cost(n, extent, rows, size, at_run_time);
@@ -122,7 +122,7 @@ static void choose_tile(dt_llvm_nest *n, int64_t n_vectors) {
 static bool rows_overlap(const dt_llvm_nest *n, int rows, int vectors, int loop) {
     const dt_tiling *tiling = &n->nest->tiling;
     const int64_t *a = n->nest->instructions[tiling->a].address.coefficients;
-    return tiling->row_loop >= 0 && a[loop] == a[tiling->row_loop] && rows * vectors + vectors + rows > n->e->target->registers;
+    return tiling->row_loop >= 0 && a[loop] == a[tiling->row_loop] && rows * vectors + vectors + rows > n->e->choices->target->registers;
 }
 
 enum {

@@ -105,6 +105,7 @@ typedef struct dt_cluster dt_cluster;
 typedef struct dt_layout dt_layout;
 typedef struct dt_lowering dt_lowering;
 struct dt_library_call;
+struct dt_choices;
 
 /* What of a nest is a process's, where processes share out the update that it belongs to. An iteration of loop 0 is within one unit. */
 typedef struct dt_nest_share {
@@ -239,8 +240,8 @@ typedef struct dt_plan {
 dt_status *dt_plan_verify(const dt_plan *plan);
 /* The program's lines that a kernel comes from: "fashion_cnn.dt:13, 14". */
 void dt_kernel_lines(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel);
-/* Text for --emit=kernels and golden files. */
-void dt_plan_print(dt_text *text, const dt_plan *plan);
+/* Text for --emit=kernels and golden files; with what was chosen for a target (kernel/choices.h), unless `choices` is NULL. */
+void dt_plan_print(dt_text *text, const dt_plan *plan, const struct dt_choices *choices);
 /* A line for each kernel and collective, and the memory: for --emit=plan. */
 void dt_plan_print_summary(dt_text *text, const dt_plan *plan);
 

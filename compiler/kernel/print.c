@@ -10,6 +10,7 @@
  *         store %12[43264 l0 + l3] = s2
  *     all_reduce sum %12 -> %13   Cnn/conv2d/kernel */
 #include "abi/launch.h"
+#include "compiler/kernel/choices.h"
 #include "compiler/kernel/view.h"
 
 #include <inttypes.h>
@@ -115,7 +116,8 @@ const char *dt_algorithm_name(dt_algorithm algorithm) {
     return names[algorithm];
 }
 
-static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
+static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel, int n, const dt_nest_choices *choices) {
+    const dt_nest *nest = &kernel->nests[n];
     dt_text_append(text, nest->in_blocks ? "    block nest" : nest->in_rows ? "    row nest" : "    nest");
     if (nest->note) dt_text_format(text, " %s", nest->note);
     print_loops(text, nest);
@@ -142,6 +144,7 @@ static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_funct
         print_address(text, plan, kernel, nest, &store->address);
         dt_text_format(text, " %s s%d", store->accumulate ? "+=" : "=", store->operand);
         if (store->guard >= 0) dt_text_format(text, " if s%d", store->guard);
+        if (choices != NULL && choices->stores[s] == DT_STORE_STREAMING) dt_text_append(text, "  streaming");
         dt_text_append(text, "\n");
     }
 }
@@ -169,7 +172,8 @@ void dt_kernel_lines(dt_text *text, const dt_plan *plan, const dt_kernel_functio
     }
 }
 
-static void print_kernel(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel) {
+static void print_kernel(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel, const dt_choices *choices) {
+    const dt_nest_choices *of_nests = choices != NULL ? dt_choices_of(choices, plan, kernel) : NULL;
     dt_text_format(text, "  kernel %s", kernel->name);
     if (kernel->once) dt_text_append(text, "  once");
     if (kernel->divided) dt_text_append(text, ", divided");
@@ -181,7 +185,7 @@ static void print_kernel(dt_text *text, const dt_plan *plan, const dt_kernel_fun
     if (lines.n > 0) dt_text_format(text, "   # %s", lines.data);
     dt_text_free(&lines);
     dt_text_append(text, "\n");
-    for (int n = 0; n < kernel->n_nests; n++) print_nest(text, plan, kernel, &kernel->nests[n]);
+    for (int n = 0; n < kernel->n_nests; n++) print_nest(text, plan, kernel, n, of_nests != NULL ? &of_nests[n] : NULL);
     for (int g = 0; g < kernel->n_gathers; g++)
         dt_text_format(text, "    gathers %s where shared out\n", plan->buffers[kernel->gathers[g].buffer].name);
 }
@@ -223,9 +227,10 @@ static void print_bytes(dt_text *text, const dt_space_bytes *bytes) {
                    dt_text_with_commas(bytes->scratch, scratch));
 }
 
-void dt_plan_print(dt_text *text, const dt_plan *plan) {
+void dt_plan_print(dt_text *text, const dt_plan *plan, const dt_choices *choices) {
     const dt_space_bytes *gathered = &plan->gathered;
     dt_text_format(text, "plan %s", plan->function->name);
+    if (choices != NULL) dt_text_format(text, "  for %s", choices->target->level);
     print_bytes(text, &plan->bytes);
     if (gathered->device + gathered->replica + gathered->partial + gathered->scratch > 0) {
         dt_text_append(text, "  and for each microbatch of all replicas");
@@ -240,8 +245,8 @@ void dt_plan_print(dt_text *text, const dt_plan *plan) {
     for (int s = 0; s < plan->n_segments; s++) {
         const dt_segment *segment = &plan->segments[s];
         dt_text_format(text, "segment %d\n", s);
-        for (int k = 0; k < segment->n_device_kernels; k++) print_kernel(text, plan, &plan->kernels[segment->device_kernels[k]]);
-        for (int k = 0; k < segment->n_replica_kernels; k++) print_kernel(text, plan, &plan->kernels[segment->replica_kernels[k]]);
+        for (int k = 0; k < segment->n_device_kernels; k++) print_kernel(text, plan, &plan->kernels[segment->device_kernels[k]], choices);
+        for (int k = 0; k < segment->n_replica_kernels; k++) print_kernel(text, plan, &plan->kernels[segment->replica_kernels[k]], choices);
         for (int c = 0; c < segment->n_collectives; c++) {
             const dt_collective *collective = &segment->collectives[c];
             dt_text_format(text, "  %s %s %s -> %s   %s\n", dt_collective_names()[collective->kind], dt_combiner_name(collective->combiner),

@@ -246,7 +246,7 @@ static void show(const subject *s) {
     dt_text text = {0};
     dt_module_print(&text, s->graph);
     dt_module_print(&text, s->compilation.module);
-    dt_plan_print(&text, s->compilation.plans[0]);
+    dt_plan_print(&text, s->compilation.plans[0], NULL);
     fputs(text.data, stderr);
     dt_text_free(&text);
 }

@@ -7,6 +7,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/kernel/compilation.h"
 #include "compiler/kernel/execute.h"
+#include "compiler/pipeline.h"
 #include "runtime/artifact/object_loader.h"
 
 #include <stdio.h>
@@ -38,7 +39,10 @@ static inline int compiled_levels(const char *levels[COMPILED_MOST_LEVELS]) {
 static inline dt_status *compiled_make(const dt_compilation *compilation, const char *const *levels, int n, compiled_code *codes) {
     dt_codegen_object objects[COMPILED_MOST_LEVELS];
     for (int i = 0; i < n; i++) {
+        const dt_cpu_target *target;
         objects[i] = (dt_codegen_object){.level = levels[i]};
+        DT_TRY(dt_codegen_target(levels[i], &target));
+        DT_TRY(dt_passes_choose(compilation, target, &objects[i].choices));
         codes[i] = (compiled_code){.level = levels[i]};
     }
     DT_TRY(dt_codegen_llvm((const dt_plan *const *)compilation->plans, compilation->n_plans, &(dt_codegen_options){.check = true}, objects, n));

@@ -5,6 +5,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/kernel/execute.h"
 #include "compiler/kernel/nest.h"
+#include "compiler/passes/passes.h"
 #include "ir/evaluate.h"
 #include "runtime/artifact/object_loader.h"
 
@@ -182,6 +183,12 @@ static void succeed(dt_status *status) {
     if (status != NULL) fail_msg("%s", dt_status_message(status));
 }
 
+static const dt_choices *choices_for(dt_arena *arena, const dt_plan *const *plans, const char *level) {
+    const dt_cpu_target *target;
+    succeed(dt_codegen_target(level, &target));
+    return dt_pass_choose(arena, plans, 1, target);
+}
+
 static void run_object(bench *b, dt_codegen_object *object, const memory *want, const dt_bad_index *want_bad, double tolerance) {
     dt_object *code = NULL;
     succeed(dt_object_load(object->level, object->bytes, object->n_bytes, &code));
@@ -219,6 +226,7 @@ static void check(bench *b, double tolerance) {
     dt_codegen_object objects[3] = {
         {.level = DT_LEVEL_V3}, {.level = dt_cpu_level() >= 4 ? DT_LEVEL_V4 : DT_LEVEL_NATIVE}, {.level = DT_LEVEL_NATIVE}};
     int n_objects = b->kernel.n_nests > 0 && b->kernel.nests[0].algorithm != DT_ALGORITHM_LOOPS ? 3 : 2;
+    for (int i = 0; i < n_objects; i++) objects[i].choices = choices_for(b->arena, plans, objects[i].level);
     succeed(dt_codegen_llvm(plans, 1, &(dt_codegen_options){.check = true}, objects, n_objects));
     for (int i = 0; i < n_objects; i++) run_object(b, &objects[i], &want, &want_bad, tolerance);
     free_buffers(b, &want);
@@ -732,7 +740,7 @@ static int count_functions(const bench *b) {
     plan.n_kernels = 1;
     const dt_plan *plans[1] = {&plan};
     dt_text text = {.arena = b->arena};
-    succeed(dt_codegen_llvm_text(plans, 1, DT_LEVEL_V3, DT_CODEGEN_TEXT_LLVM, &text));
+    succeed(dt_codegen_llvm_text(plans, 1, DT_LEVEL_V3, choices_for(b->arena, plans, DT_LEVEL_V3), DT_CODEGEN_TEXT_LLVM, &text));
     int n = 0;
     for (const char *at = text.data; (at = strstr(at, "\ndefine ")) != NULL; at++) n++;
     return n;
@@ -843,7 +851,7 @@ static void equal_kernels_are_compiled_once(void **state) {
     b.plan.kernels = kernels;
     b.plan.n_kernels = 3;
     const dt_plan *plans[1] = {&b.plan};
-    dt_codegen_object object = {.level = DT_LEVEL_V3};
+    dt_codegen_object object = {.level = DT_LEVEL_V3, .choices = choices_for(b.arena, plans, DT_LEVEL_V3)};
     succeed(dt_codegen_llvm(plans, 1, &(dt_codegen_options){.check = true}, &object, 1));
     dt_object *code = NULL;
     succeed(dt_object_load("twins", object.bytes, object.n_bytes, &code));
@@ -864,6 +872,7 @@ static void memory_runs_out(void **state) {
     int64_t n_allocations = 0;
     for (bool failed = true; failed; n_allocations++) {
         dt_codegen_object objects[2] = {{.level = DT_LEVEL_V3}, {.level = DT_LEVEL_V4}};
+        for (int i = 0; i < 2; i++) objects[i].choices = choices_for(b.arena, plans, objects[i].level);
         dt_memory_fail_after(n_allocations);
         dt_status *status = dt_codegen_llvm(plans, 1, NULL, objects, 2);
         dt_memory_fail_after(-1);
@@ -885,14 +894,19 @@ static void texts_and_errors(void **state) {
     make_small_kernel(&b);
     const dt_plan *plans[1] = {&b.plan};
     dt_text text = {0};
-    succeed(dt_codegen_llvm_text(plans, 1, DT_LEVEL_V3, DT_CODEGEN_TEXT_LLVM, &text));
+    succeed(dt_codegen_llvm_text(plans, 1, DT_LEVEL_V3, choices_for(b.arena, plans, DT_LEVEL_V3), DT_CODEGEN_TEXT_LLVM, &text));
     assert_non_null(strstr(text.data, "define void @kernel_under_test"));
     dt_text_free(&text);
-    succeed(dt_codegen_llvm_text(plans, 1, DT_LEVEL_V4, DT_CODEGEN_TEXT_ASSEMBLY, &text));
+    succeed(dt_codegen_llvm_text(plans, 1, DT_LEVEL_V4, choices_for(b.arena, plans, DT_LEVEL_V4), DT_CODEGEN_TEXT_ASSEMBLY, &text));
     assert_non_null(strstr(text.data, "kernel_under_test:"));
     dt_text_free(&text);
+    const dt_cpu_target *target;
+    dt_status *status = dt_codegen_target("x86-64-v9", &target);
+    assert_int_equal(dt_status_code(status), DT_INVALID_ARGUMENT);
+    dt_status_free(status);
     dt_codegen_object objects[2] = {{.level = DT_LEVEL_V3}, {.level = "x86-64-v9"}};
-    dt_status *status = dt_codegen_llvm(plans, 1, NULL, objects, 2);
+    for (int i = 0; i < 2; i++) objects[i].choices = choices_for(b.arena, plans, DT_LEVEL_V3);
+    status = dt_codegen_llvm(plans, 1, NULL, objects, 2);
     assert_int_equal(dt_status_code(status), DT_INVALID_ARGUMENT);
     assert_null(objects[0].bytes);
     dt_status_free(status);
@@ -921,7 +935,7 @@ static void map_into(bench *b, int64_t elements, int n_products, int displaced) 
 static bool is_streamed(bench *b, const char *level) {
     dt_text text = {0};
     const dt_plan *plans[1] = {&b->plan};
-    succeed(dt_codegen_llvm_text(plans, 1, level, DT_CODEGEN_TEXT_ASSEMBLY, &text));
+    succeed(dt_codegen_llvm_text(plans, 1, level, choices_for(b->arena, plans, level), DT_CODEGEN_TEXT_ASSEMBLY, &text));
     bool is = strstr(text.data, "vmovntps") != NULL;
     assert_int_equal(is, strstr(text.data, "sfence") != NULL);
     dt_text_free(&text);
