@@ -134,11 +134,7 @@ typedef struct dt_llvm_nest {
     /* Analysis. The level of an instruction is the number of loops, in order of execution, that are open where it is emitted. */
     int n_outer;       /* loops around the reduced ones */
     int n_shared;      /* the first ones, which it shares with other nests: over rows, and over blocks */
-    int *order;        /* [n_loops] loops in order of execution: outer ones, then reduced ones */
-    bool *unrolled;    /* [n_loops], by loop */
-    int vector_loop;   /* -1: none */
-    int target_width;  /* elements of a register */
-    int width;         /* elements of a vector; 1 without vector loop */
+    int width;         /* choices->width */
     uint64_t *depends; /* [n_instructions] set of loops, outer ones only after a reduction */
     int *levels;       /* [n_instructions] */
     bool *late;        /* emitted after the reduced loops */
@@ -154,24 +150,17 @@ typedef struct dt_llvm_nest {
     LLVMValueRef mask;      /* lanes in use, or NULL: all */
     int *slots;             /* [n_reductions] first carried value of each */
 
-    int *jammed;  /* [n_loops] llvm_unroll_and_jam.c: iterations of an outer loop that share one body; 0: the loop is as it stands */
-    int n_copies; /* at work; the members above are those of one */
+    int n_copies; /* llvm_unroll_and_jam.c: at work; the members above are those of one */
     const dt_llvm_copy *copies;
     LLVMValueRef part_start, part_end; /* of a divided nest: iterations of loop 0, which is the outermost; else NULL */
     const LLVMValueRef *numbers;       /* [dt_nest_n_numbers] i64, of those that are parameters of the code at work; the others NULL */
 
-    bool tiled;                    /* then the members below are llvm_tile.c's */
-    int tile_level;                /* level at which dt_llvm_tile_rows takes over */
-    int tile_rows, tile_vectors;   /* at most, of one tile */
+    int tile_level;                /* llvm_tile.c: the level at which dt_llvm_tile_rows takes over */
     int block_vectors, last_lanes; /* of the block at work: vectors, and lanes in use of the last one */
     LLVMValueRef last_mask;        /* where these are known at run time only; or NULL */
 
-    int packed_loop;         /* llvm_packing.c: the reduced loop over which b is packed; -1: b is read where it is */
-    int packed_around;       /* the reduced loop around it over which b is packed too; -1: none */
-    int64_t depth;           /* iterations of packed_loop in a part */
-    LLVMValueRef depth_here; /* in this part, where that is known at run time only; or NULL */
+    LLVMValueRef depth_here; /* llvm_packing.c: iterations of this part, where that is known at run time only; or NULL */
     LLVMValueRef is_first;   /* whether this part begins the sums; NULL: there is one part */
-    int64_t packed_rows;     /* rows of a that are copied at a time; 0: none are */
     bool rows_are_copied;
     int64_t rows_here;      /* rows that tiles are made of now; 0: last_rows, or all */
     LLVMValueRef last_rows; /* where that is known at run time only; or NULL */
@@ -195,8 +184,6 @@ void dt_llvm_emit_level(dt_llvm_nest *n, int level, bool late);
 void dt_llvm_emit(dt_llvm_nest *n, int instruction);
 /* One iteration of the loop at `level`, with all that is inside of it. */
 void dt_llvm_iteration(dt_llvm_nest *n, int level, dt_llvm_sum index);
-/* For reduced loops: all constant loops from the innermost outwards whose iterations, times `body`, do not exceed `budget`. */
-void dt_llvm_choose_unrolling(dt_llvm_nest *n, int64_t body, int64_t budget);
 
 /* Analysis, before anything is emitted. `group`: the nests that share a loop over rows with this one, itself among them; what one of them stores
  * another may load, row by row, so such loads stay inside the loop. */
@@ -250,12 +237,8 @@ void dt_llvm_reduce_end(dt_llvm_nest *n);
 
 /* ---- llvm_tile.c ---- */
 
-/* Can the tiled form be used? Needs `depends` and `needed`. */
-bool dt_llvm_tile_is_possible(const dt_llvm_nest *n);
 /* As dt_llvm_load_plain, of a factor's load: what it is rounded to. */
 LLVMValueRef dt_llvm_load_factor(dt_llvm_nest *n, int load, dt_llvm_sum offset, int width);
-/* Moves the vector and the row loop to where the tiles want them in n->order, and chooses the tile. Needs order and n_outer. */
-void dt_llvm_tile_choose(dt_llvm_nest *n);
 /* The vector loop, in blocks of vectors, at `level`; and what is inside of all outer loops but the row loop. */
 void dt_llvm_tile_blocks(dt_llvm_nest *n, int level);
 void dt_llvm_tile_rows(dt_llvm_nest *n);
@@ -265,8 +248,6 @@ LLVMValueRef dt_llvm_stack(dt_llvm_emitter *e, LLVMTypeRef type, int n_items, in
 
 /* ---- llvm_unroll_and_jam.c ---- */
 
-/* Decides on `jammed`, and makes these loops the innermost ones over the result. Needs vector_loop, order and n_outer. */
-void dt_llvm_unroll_and_jam_choose(dt_llvm_nest *n);
 /* A jammed loop, at `level`. */
 void dt_llvm_unroll_and_jam_loop(dt_llvm_nest *n, int level);
 /* Makes copy c the one at work, below n->n_copies. */
@@ -274,8 +255,6 @@ void dt_llvm_use_copy(dt_llvm_nest *n, int c);
 
 /* ---- llvm_packing.c ---- */
 
-/* Decides on packed_loop and depth, when the tile has been chosen. */
-void dt_llvm_packing_choose(dt_llvm_nest *n);
 /* blocks(n, level), once for each part of the reduced loop and of the rows. */
 typedef void dt_llvm_blocks(dt_llvm_nest *n, int level);
 void dt_llvm_packing_parts(dt_llvm_nest *n, int level, dt_llvm_blocks *blocks);

@@ -20,7 +20,9 @@ static bool terms_vary(const dt_llvm_nest *n, const dt_address *address) {
     return false;
 }
 
-static int64_t lane_step(const dt_llvm_nest *n, const dt_address *address) { return n->width > 1 ? address->coefficients[n->vector_loop] : 0; }
+static int64_t lane_step(const dt_llvm_nest *n, const dt_address *address) {
+    return n->width > 1 ? address->coefficients[n->choices->vector_loop] : 0;
+}
 
 /* The offset of lane 0 with all its terms; scalar, or a vector when terms vary (then all lanes' offsets). */
 static dt_llvm_sum full_offset(dt_llvm_nest *n, const dt_address *address, dt_llvm_sum loops, bool as_vector) {

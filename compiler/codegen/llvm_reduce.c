@@ -15,13 +15,13 @@ static dt_dtype reduced_dtype(const dt_llvm_nest *n, const dt_reduction *reducti
     return is_position(reduction->combiner) ? n->nest->instructions[reduction->operand].dtype : reduction->dtype;
 }
 
-static bool vector_is_reduced(const dt_llvm_nest *n) { return n->width > 1 && n->nest->loops[n->vector_loop].reduced; }
+static bool vector_is_reduced(const dt_llvm_nest *n) { return n->width > 1 && n->nest->loops[n->choices->vector_loop].reduced; }
 
 /* Positions within the reduced loops fit i32, as a rule. */
 static LLVMTypeRef position_type(const dt_llvm_nest *n) {
     double positions = 1;
     for (int i = n->n_outer; i < n->nest->n_loops; i++) {
-        int64_t extent = n->nest->loops[n->order[i]].extent;
+        int64_t extent = n->nest->loops[n->choices->order[i]].extent;
         positions *= dt_llvm_is_constant_extent(extent) ? (double)extent : 1e18;
     }
     return positions < 2147483647.0 ? n->e->i32 : n->e->i64;
@@ -104,11 +104,11 @@ static LLVMValueRef current_position(dt_llvm_nest *n, int width) {
     LLVMTypeRef type = position_type(n);
     LLVMValueRef sum = LLVMConstNull(type);
     for (int i = n->n_outer; i < n->nest->n_loops; i++) {
-        int loop = n->order[i];
+        int loop = n->choices->order[i];
         LLVMValueRef extent = LLVMBuildIntCast2(e->builder, dt_llvm_extent(e, n->nest->loops[loop].extent), type, true, "");
         LLVMValueRef index = LLVMBuildIntCast2(e->builder, dt_llvm_sum_value(e, n->loops[loop]), type, true, "");
         sum = LLVMBuildMul(e->builder, sum, dt_llvm_splat(e, extent, dt_llvm_width(sum)), "");
-        if (vector_is_reduced(n) && loop == n->vector_loop)
+        if (vector_is_reduced(n) && loop == n->choices->vector_loop)
             sum = LLVMBuildAdd(e->builder, dt_llvm_splat(e, sum, n->width), dt_llvm_iota(type, n->width), "");
         sum = LLVMBuildAdd(e->builder, sum, dt_llvm_splat(e, index, dt_llvm_width(sum)), "");
     }

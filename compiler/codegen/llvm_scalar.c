@@ -229,7 +229,7 @@ static LLVMValueRef constant(dt_llvm_nest *n, int i) {
 static LLVMValueRef loop_index(dt_llvm_nest *n, int loop) {
     dt_llvm_emitter *e = n->e;
     LLVMValueRef index = dt_llvm_sum_value(e, n->loops[loop]);
-    if (loop != n->vector_loop || n->width == 1) return index;
+    if (loop != n->choices->vector_loop || n->width == 1) return index;
     return LLVMBuildNSWAdd(e->builder, dt_llvm_splat(e, index, n->width), dt_llvm_iota(e->i64, n->width), "");
 }
 
@@ -260,7 +260,7 @@ static LLVMValueRef is_first(dt_llvm_emitter *e, LLVMValueRef count, LLVMValueRe
 /* An index is counted once: where the loops around that do not move it stand at their start. */
 static LLVMValueRef is_counted_here(dt_llvm_nest *n, int i, LLVMValueRef is_bad) {
     for (int p = 0; p < n->levels[i]; p++) {
-        int loop = n->order[p];
+        int loop = n->choices->order[p];
         if ((n->depends[i] >> loop & 1) || n->nest->loops[loop].extent == 1) continue;
         LLVMValueRef at = dt_llvm_sum_value(n->e, n->loops[loop]);
         is_bad = LLVMBuildAnd(n->e->builder, is_bad, LLVMBuildICmp(n->e->builder, LLVMIntEQ, at, dt_llvm_i64(n->e, 0), ""), "");

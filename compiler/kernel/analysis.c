@@ -33,6 +33,17 @@ bool dt_kernel_stores_to(const dt_kernel_function *kernel, int buffer) {
     return false;
 }
 
+bool dt_nest_stores_into(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int argument) {
+    for (int s = 0; s < nest->n_stores; s++)
+        if (dt_arguments_overlap(plan, kernel, nest->stores[s].address.buffer, argument)) return true;
+    return false;
+}
+
+bool dt_nest_stores_sum(const dt_nest *nest) {
+    const dt_store *store = &nest->stores[0];
+    return nest->n_stores == 1 && store->guard < 0 && nest->instructions[store->operand].kind == DT_INSTRUCTION_REDUCED;
+}
+
 static bool uses(const dt_plan *plan, const dt_kernel_function *kernel, int buffer) {
     for (int b = 0; b < kernel->n_buffers; b++)
         if (dt_buffer_root(plan, kernel->buffers[b]) == dt_buffer_root(plan, buffer)) return true;
@@ -90,6 +101,22 @@ int dt_instruction_use(const dt_instruction *x, int i) {
     return i == x->address.n_terms ? x->guard : x->otherwise;
 }
 
+int dt_nest_n_outer(const dt_nest *nest) {
+    int n_outer = 0;
+    for (int l = 0; l < nest->n_loops; l++) n_outer += !dt_nest_reduces(nest, l);
+    return n_outer;
+}
+
+int dt_nest_n_shared(const dt_kernel_function *kernel, int n) {
+    bool in_blocks = kernel->nests[n].in_blocks || (n + 1 < kernel->n_nests && kernel->nests[n + 1].in_blocks);
+    return in_blocks ? 2 : kernel->nests[n].in_rows ? 1 : 0;
+}
+
+uint64_t dt_nest_tile_loops(const dt_nest *nest) {
+    uint64_t row = nest->tiling.row_loop >= 0 ? (uint64_t)1 << nest->tiling.row_loop : 0;
+    return row | (uint64_t)1 << nest->tiling.vector_loop;
+}
+
 void dt_nest_depends(const dt_nest *nest, uint64_t *depends) {
     uint64_t outer = 0;
     for (int l = 0; l < nest->n_loops; l++)
@@ -101,6 +128,15 @@ void dt_nest_depends(const dt_nest *nest, uint64_t *depends) {
         for (int l = 0; l < nest->n_loops && x->kind == DT_INSTRUCTION_LOAD; l++)
             if (x->address.coefficients[l] != 0) depends[i] |= (uint64_t)1 << l;
         if (x->kind == DT_INSTRUCTION_REDUCED) depends[i] = depends[nest->reductions[x->index].operand] & outer;
+    }
+}
+
+void dt_nest_tile_depends(const dt_nest *nest, uint64_t *depends) {
+    dt_nest_depends(nest, depends);
+    for (int i = 0; i < nest->n_instructions && nest->algorithm != DT_ALGORITHM_LOOPS; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        if (x->kind == DT_INSTRUCTION_REDUCED) depends[i] |= dt_nest_tile_loops(nest);
+        for (int k = 0; k < dt_instruction_n_uses(x); k++) depends[i] |= depends[dt_instruction_use(x, k)];
     }
 }
 

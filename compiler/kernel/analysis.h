@@ -17,6 +17,10 @@ bool dt_kernel_stores_to(const dt_kernel_function *kernel, int buffer); /* of th
  * the last microbatch it may be on its way to others while the rest of them run: none of those uses it. */
 int dt_complete_after(const dt_plan *plan, const dt_segment *segment, const dt_collective *collective);
 
+bool dt_nest_stores_into(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int argument);
+/* Whether what the nest stores is its sum, once, so that it can be kept there while it is added to. */
+bool dt_nest_stores_sum(const dt_nest *nest);
+
 /* Iterations that a loop of that extent takes at capacity; -1: unbounded, the rows of all replicas. */
 int64_t dt_trip_count(const dt_plan *plan, int64_t extent);
 
@@ -34,8 +38,16 @@ dt_precision dt_product_precision(const dt_nest *nest, const dt_reduction *reduc
 /* The nests that a library's call stands for together with nest n: first to last. n alone where there is no call. */
 void dt_library_nests(const dt_kernel_function *kernel, int n, int *first, int *last);
 
+int dt_nest_n_outer(const dt_nest *nest); /* loops that are not reduced over */
+/* The first loops of nest n that it shares with others: over rows, and over blocks. */
+int dt_nest_n_shared(const dt_kernel_function *kernel, int n);
+uint64_t dt_nest_tile_loops(const dt_nest *nest); /* of nest->tiling, a bit each */
+
 /* depends[n_instructions]: the loops that each instruction differs with, a bit each; after a reduction only outer ones. */
 void dt_nest_depends(const dt_nest *nest, uint64_t *depends);
+
+/* The same, and where the algorithm has tiles, a result of a reduction differs with their loops, whatever it is a sum of. */
+void dt_nest_tile_depends(const dt_nest *nest, uint64_t *depends);
 
 /* Marks the operands of reductions, with all that it uses; of a fused product, its factors. marks[n_instructions] */
 void dt_nest_mark_reduced(const dt_nest *nest, bool *marks);

@@ -116,6 +116,43 @@ const char *dt_algorithm_name(dt_algorithm algorithm) {
     return names[algorithm];
 }
 
+/* "  6 x 2 by 4", with the iterations that are one; "1 x 2 in 4 chains": partial sums of each element. */
+static void print_tiles(dt_text *text, const dt_nest_choices *choices) {
+    for (int t = 0; t < choices->n_tiles; t++) {
+        const dt_tile *tile = &choices->tiles[t];
+        dt_text_format(text, "%s %d x %d", t > 0 ? "," : "  tiles", tile->rows, tile->vectors);
+        if (tile->chains > 1) dt_text_format(text, " in %d chains", tile->chains);
+        if (tile->unroll > 1) dt_text_format(text, " by %d", tile->unroll);
+        if (tile->in_memory) dt_text_append(text, " in memory");
+    }
+}
+
+static void print_packing(dt_text *text, const dt_nest_choices *choices) {
+    if (choices->packed_loop < 0) return;
+    dt_text_append(text, "  packed");
+    if (choices->packed_around >= 0) dt_text_format(text, " l%d,", choices->packed_around);
+    dt_text_format(text, " l%d by %" PRId64, choices->packed_loop, choices->depth);
+    if (choices->packed_rows > 0) dt_text_format(text, ", %" PRId64 " rows", choices->packed_rows);
+    if (choices->prefetches_rows) dt_text_append(text, " prefetched");
+}
+
+/* The order of the loops where it is not that of the line, then each choice that was made. */
+static void print_choices(dt_text *text, const dt_nest *nest, const dt_nest_choices *choices) {
+    bool in_order = true, first = true;
+    for (int p = 0; p < nest->n_loops; p++) in_order &= choices->order[p] == p;
+    for (int p = 0; p < nest->n_loops && !in_order; p++) dt_text_format(text, "%s l%d", p > 0 ? "" : "  order", choices->order[p]);
+    if (choices->vector_loop >= 0) dt_text_format(text, "  vector l%d x %d", choices->vector_loop, choices->width);
+    for (int l = 0; l < nest->n_loops; l++)
+        if (choices->jammed[l] > 0) dt_text_format(text, "  jammed l%d by %d", l, choices->jammed[l]);
+    for (int l = 0; l < nest->n_loops; l++) {
+        if (!choices->unrolled[l]) continue;
+        dt_text_format(text, "%s l%d", first ? "  unrolled" : "", l);
+        first = false;
+    }
+    print_tiles(text, choices);
+    print_packing(text, choices);
+}
+
 static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel, int n, const dt_nest_choices *choices) {
     const dt_nest *nest = &kernel->nests[n];
     dt_text_append(text, nest->in_blocks ? "    block nest" : nest->in_rows ? "    row nest" : "    nest");
@@ -127,12 +164,13 @@ static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_funct
         dt_text_format(text, "l%d x l%d of s%d, s%d", nest->tiling.row_loop, nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
     else if (!is_loops)
         dt_text_format(text, "l%d of s%d, s%d", nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
-    else if (nest->vector_loop >= 0)
+    else if (choices == NULL && nest->vector_loop >= 0)
         dt_text_format(text, "  vector l%d", nest->vector_loop);
     if (nest->part_iterations > 0) dt_text_format(text, "  parts of %" PRId64 " l0", nest->part_iterations);
     if (nest->share.n_units > 0)
         dt_text_format(text, "  units of %" PRId64 " l0, from %" PRId64 " of %" PRId64, nest->share.unit_iterations, nest->share.first_unit,
                        nest->share.n_units);
+    if (choices != NULL) print_choices(text, nest, choices);
     dt_text_append(text, "\n");
     for (int i = 0; i < nest->n_instructions; i++) print_instruction(text, plan, kernel, nest, i);
     for (int r = 0; r < nest->n_reductions; r++)
@@ -144,7 +182,8 @@ static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_funct
         print_address(text, plan, kernel, nest, &store->address);
         dt_text_format(text, " %s s%d", store->accumulate ? "+=" : "=", store->operand);
         if (store->guard >= 0) dt_text_format(text, " if s%d", store->guard);
-        if (choices != NULL && choices->stores[s] == DT_STORE_STREAMING) dt_text_append(text, "  streaming");
+        if (choices != NULL && choices->stores[s] != DT_STORE_ORDINARY)
+            dt_text_append(text, choices->stores[s] == DT_STORE_STREAMING ? "  streaming" : "  prefetched");
         dt_text_append(text, "\n");
     }
 }
