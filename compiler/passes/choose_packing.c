@@ -93,11 +93,12 @@ void dt_choose_packing(dt_chooser *c) {
     int64_t stride = coefficients(c, nest->tiling.b)[loop] * element_bytes(c), block = (int64_t)choices->tile_vectors * c->target->vector_bytes;
     if (extent < LEAST_DEPTH || stride < 2 * block || stride * extent <= c->target->first_cache_bytes) return; /* it stays in cache anyway */
     int64_t most = DT_PACKED_BLOCK_BYTES / block < DEPTH ? DT_PACKED_BLOCK_BYTES / block : DEPTH, n_parts = (extent + most - 1) / most;
+    int64_t eights = ((extent + n_parts - 1) / n_parts + 7) / 8 * 8;
     bool constant = dt_chooser_is_constant(c, loop);
     if (n_parts == 1 && constant)
         choices->depth = nest->loops[loop].extent;
     else if (dt_nest_stores_sum(nest) && around < 0)
-        choices->depth = constant ? ((extent + n_parts - 1) / n_parts + 7) / 8 * 8 : most;
+        choices->depth = constant && eights < most ? eights : most;
     else
         return;
     choices->packed_loop = loop;

@@ -27,6 +27,7 @@ static const struct {
     {"%0 a: f32[40, 1100], %1 b: f32[40, 330]) {\n  %9: f32[1100, 330] = matmul(%0, %1, transpose_a=true)", 0},
     {"%0 a: f32[B, 1100], %1 b: f32[B, 100]) {\n  %9: f32[1100, 100] = matmul(%0, %1, transpose_a=true)", 33},
     {"%0 a: f64[B, 1024], %1 b: f64[1024, 70]) {\n  %9: f64[B, 70] = matmul(%0, %1)", 130},
+    {"%0 a: f64[402, 512], %1 b: f64[402, 80]) {\n  %9: f64[512, 80] = matmul(%0, %1, transpose_a=true)", 0}, /* blocks of 5 x 64 bytes */
     {"%0 a: f32[B, 7, 1100], %1 b: f32[B, 7, 200]) {\n  %9: f32[1100, 200] = dot_general(%0, %1, a_batch=[], b_batch=[], "
      "a_contract=[0, 1], b_contract=[0, 1])",
      12},
