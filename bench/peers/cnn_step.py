@@ -1,16 +1,18 @@
-"""cnn_step: how long one training step of examples/fashion_cnn.dt takes in TensorFlow and in JAX.
+"""cnn_step: how long one training step of examples/fashion_cnn.dt takes in TensorFlow, in JAX and in PyTorch.
 
 The same model, loss, optimizer and metrics at the same global batch, in the mode in which each framework is fastest on a
-CPU: a tf.function of the Keras model, and jax.jit with donated state. The process is held to as many cores as it has
+CPU: a tf.function of the Keras model, jax.jit with donated state, torch.compile with channels last. The process is held to as many cores as it has
 threads. A step is timed from call to the loss being read; the median over steps is what is compared.
 
-    bench/peers/.venv/bin/python bench/peers/cnn_step.py [--peer tensorflow|jax] [--batch 128] [--threads 2] [--steps 50]
+    bench/peers/.venv/bin/python bench/peers/cnn_step.py [--peer tensorflow|jax|compile] [--batch 128] [--threads 2] [--steps 50]
     bench/peers/.venv/bin/python bench/peers/cnn_step.py --epoch      TensorFlow: one pass over the 60,000 images, from tf.data
 
 Prints one JSON object a line:
     {"peer": "tensorflow", "version": "2.21.0", "model": "fashion_cnn", "global_batch": 128, "threads": 2, "steps": 50,
      "first_step_seconds": SINCE THE PROCESS BEGAN, "first_loss": …,
-     "step_ms": MEDIAN, "step_ms_low": 10TH PERCENTILE, "step_ms_high": 90TH PERCENTILE, "last_loss": …}
+     "step_ms": MEDIAN, "step_ms_low": 10TH PERCENTILE, "step_ms_high": 90TH PERCENTILE,
+     "compile_seconds": THE FIRST STEP LESS THE MEDIAN, "compile_processor_seconds": THE SAME OF PROCESSOR TIME,
+     "losses": [THE FIRST ONES], "last_loss": …}
 or, of an epoch, "steps", "epoch_seconds" and its mean "loss".
 """
 
@@ -154,9 +156,28 @@ def jax_step(batches, threads):
     return jax.__version__, step
 
 
+def torch_step(batches, threads):
+    """(version, step) as above, compiled."""
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    convolutions = [layer for i, filters in enumerate(FILTERS) for layer in (nn.Conv2d((1, *FILTERS)[i], filters, KERNEL), nn.ReLU(), nn.MaxPool2d(2))]
+    model = nn.Sequential(*convolutions, nn.Flatten(), nn.Dropout(DROPOUT), nn.Linear(5 * 5 * FILTERS[1], CLASSES)).to(memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, eps=1e-7, fused=True)
+
+    def loss_of(image, label):
+        logits = model((image[:, None].float() / 255).contiguous(memory_format=torch.channels_last))
+        return nn.functional.cross_entropy(logits, label), (logits.argmax(1) == label).float().mean()
+
+    tensors = [(torch.tensor(image), torch.tensor(label).long()) for image, label in batches]
+    return torch.__version__, harness.torch_step(harness.torch_compiled(torch, loss_of), optimizer, tensors)
+
+
 def main():
     parser = harness.parser(__doc__, batch=128, threads=2)
-    parser.add_argument("--peer", choices=["tensorflow", "jax"], default="tensorflow")
+    parser.add_argument("--peer", choices=["tensorflow", "jax", "compile"], default="tensorflow")
     parser.add_argument("--epoch", action="store_true", help="an epoch in place of steps; TensorFlow only")
     arguments = parser.parse_args()
     if arguments.epoch and arguments.peer != "tensorflow":
@@ -165,7 +186,7 @@ def main():
     if arguments.epoch:
         version, measured = tensorflow_epoch(arguments.data, arguments.batch, arguments.threads)
     else:
-        prepare = {"tensorflow": tensorflow_step, "jax": jax_step}[arguments.peer]
+        prepare = {"tensorflow": tensorflow_step, "jax": jax_step, "compile": torch_step}[arguments.peer]
         version, step = prepare(harness.read_batches(arguments.data, arguments.batch), arguments.threads)
         measured = harness.measure(step, arguments.steps)
     harness.print_line(arguments.peer, version, "fashion_cnn", arguments, measured)

@@ -1,9 +1,10 @@
-"""What the scripts beside this have in common: batches of Fashion-MNIST, cores, clocks, and the JSON line."""
+"""What the scripts beside this have in common: batches of Fashion-MNIST, cores, clocks, PyTorch's step, and the JSON line."""
 
 import argparse
 import gzip
 import json
 import os
+import resource
 import statistics
 import time
 
@@ -58,26 +59,58 @@ def seconds_since_start():
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
+def processor_seconds():
+    """Of this process, and of those that it has waited for, such as a compiler's."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def timed(step, i):
+    """(the loss of step(i), milliseconds from call to return, milliseconds of processor time)"""
+    start, processor_start = time.perf_counter(), processor_seconds()
+    loss = step(i % N_BATCHES)
+    return loss, 1e3 * (time.perf_counter() - start), 1e3 * (processor_seconds() - processor_start)
+
+
 def measure(step, n_steps):
     """What the steps took, for print_line: step(i) trains on batch i and returns its loss."""
-    first = step(0)
+    first, wall, processor = timed(step, 0)
     result = {"steps": n_steps, "first_step_seconds": round(seconds_since_start(), 3), "first_loss": round(first, 5)}
     if n_steps == 0:
         return result
-    for i in range(1, N_WARMUP):
-        step(i % N_BATCHES)
-    times = []
-    for i in range(N_WARMUP, N_WARMUP + n_steps):
-        start = time.perf_counter()
-        last = step(i % N_BATCHES)
-        times.append(1e3 * (time.perf_counter() - start))
-    tenths = statistics.quantiles(times, n=10)
+    losses = [first, *(step(i % N_BATCHES) for i in range(1, N_WARMUP))]
+    found, times, processor_times = zip(*(timed(step, i) for i in range(N_WARMUP, N_WARMUP + n_steps)))
+    tenths, step_ms = statistics.quantiles(times, n=10), statistics.median(times)
     return result | {
-        "step_ms": round(statistics.median(times), 4),
+        "step_ms": round(step_ms, 4),
         "step_ms_low": round(tenths[0], 4),
         "step_ms_high": round(tenths[-1], 4),
-        "last_loss": round(last, 5),
+        "compile_seconds": round((wall - step_ms) / 1e3, 3),
+        "compile_processor_seconds": round((processor - statistics.median(processor_times)) / 1e3, 3),
+        "losses": losses,
+        "last_loss": round(found[-1], 5),
     }
+
+
+def torch_compiled(torch, function):
+    """`function` compiled when it is first called. A small one is compiled before, so that loading the compiler and looking at the machine are not part
+    of the first step."""
+    x = torch.ones(64, requires_grad=True)
+    torch.compile(lambda x: x.sin().sum())(x).backward()
+    return torch.compile(function)
+
+
+def torch_step(loss_of, optimizer, batches):
+    """step(i) of PyTorch: loss_of(*batch) returns the loss first, and perhaps what else a step reports."""
+
+    def step(i):
+        optimizer.zero_grad(set_to_none=True)
+        loss, *_ = loss_of(*batches[i])
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
 
 
 def print_line(peer, version, model, arguments, measured):

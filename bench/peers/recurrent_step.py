@@ -36,15 +36,10 @@ def torch_step(batches, threads, length):
     repeats = -(-length // INPUTS)
     tensors = [(torch.tensor(np.tile(image, (1, repeats, 1))[:, :length]), torch.tensor(label.astype(np.int64))) for image, label in batches]
 
-    def step(i):
-        image, label = tensors[i]
-        optimizer.zero_grad(set_to_none=True)
-        loss = crossentropy(model(image.float() / 255), label)
-        loss.backward()
-        optimizer.step()
-        return loss.item()
+    def loss_of(image, label):
+        return (crossentropy(model(image.float() / 255), label),)
 
-    return torch.__version__, step
+    return torch.__version__, harness.torch_step(loss_of, optimizer, tensors)
 
 
 def main():

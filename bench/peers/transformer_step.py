@@ -5,7 +5,8 @@ TensorFlow's graph, the same through XLA, jax.jit with donated state, PyTorch as
 keras.ops, which call one function of the framework each; PyTorch's is tests/golden/transformers_torch.py. A step is timed from call to the loss being
 read; the median over steps is what is compared.
 
-    bench/peers/.venv/bin/python bench/peers/transformer_step.py --model bert|gpt --peer tensorflow|xla|jax|torch|compile [--context 512] [--predictions 96] [--batch 8]
+    bench/peers/.venv/bin/python bench/peers/transformer_step.py --model bert|gpt --peer tensorflow|xla|jax|torch|compile
+        [--context 512] [--predictions 96] [--layers 2] [--batch 8]
 
 Prints a JSON object as cnn_step.py does.
 """
@@ -177,35 +178,32 @@ def torch_step(model, sizes, weights, batches, threads, compiled):
     names = ("masked", "position", "label", "weight") if model == "bert" else ("text",)
     loss_of = {"bert": transformers_torch.bert_loss, "gpt": transformers_torch.gpt_loss}[model]
 
+    def clip(*_):
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+
+    if model == "gpt":
+        optimizer.register_step_pre_hook(clip)
+
     def forward(*batch):
-        return loss_of(p, dict(zip(names, batch)), sizes, RATE)[0]
+        return loss_of(p, dict(zip(names, batch)), sizes, RATE)
 
     if compiled:
-        forward = torch.compile(forward)
+        forward = harness.torch_compiled(torch, forward)
     tensors = [[torch.from_numpy(array).long() if array.dtype.name == "int32" else torch.from_numpy(array) for array in batch] for batch in batches]
-
-    def step(i):
-        loss = forward(*tensors[i % N_BATCHES])
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        if model == "gpt":
-            torch.nn.utils.clip_grad_norm_(trained, 1.0)
-        optimizer.step()
-        return loss.item()
-
-    return torch.__version__, step
+    step = harness.torch_step(forward, optimizer, tensors)
+    return torch.__version__, lambda i: step(i % N_BATCHES)
 
 
 def main():
     parser = harness.parser(__doc__, batch=None, threads=2)
     parser.add_argument("--model", choices=["bert", "gpt"], required=True)
     parser.add_argument("--peer", choices=["tensorflow", "xla", "jax", "torch", "compile"], required=True)
-    for name in ("context", "predictions"):
+    for name in ("context", "predictions", "layers"):
         parser.add_argument(f"--{name}", type=int, help="as the program's option")
     arguments = parser.parse_args()
     harness.hold_to_cores(parser, arguments.threads)
     sizes = {**transformers.SIZES[f"{arguments.model}_full"], "steps": N_BATCHES}
-    sizes.update({name: getattr(arguments, name) for name in ("context", "predictions", "batch") if getattr(arguments, name)})
+    sizes.update({name: getattr(arguments, name) for name in ("context", "predictions", "layers", "batch") if getattr(arguments, name)})
     arguments.batch = sizes["batch"]
     rows = transformers.batches_of(sizes)
     batches = [[array[i * sizes["batch"] : (i + 1) * sizes["batch"]] for array in rows.values()] for i in range(N_BATCHES)]
