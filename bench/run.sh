@@ -27,29 +27,32 @@
 #       python       a step from Python and from C    bench/python_step.py
 #       serve        one image at a time             bench/serve.py, beside ONNX Runtime and PyTorch
 #       depthwise    convolutions channel by channel bench/depthwise.py, beside PyTorch
+#       compile      what compiling costs            bench/compile_time.py, beside PyTorch and XLA
+#       resnet       a step of this example          bench/resnet_step.py, beside PyTorch and JAX
 #
-# The first call of one of the first six but `size`, or of recurrent, bert, gpt, processes, embedding, serve, text, python, depthwise, servers and rows,
-# installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
+# The first call of one of the first six but `size`, or of recurrent, bert, gpt, processes, embedding, serve, text, python, depthwise, compile, resnet,
+# servers and rows, installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
                     [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order [front_end]=front_end
                     [processes]=processes [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire [images]=images
-                    [recurrent]=recurrent_step [embedding]=embedding [serve]=serve [text]=text [python]=python_step [depthwise]=depthwise [servers]=servers [asynchronous]=asynchronous [rows]=rows)
+                    [recurrent]=recurrent_step [embedding]=embedding [serve]=serve [text]=text [python]=python_step [depthwise]=depthwise [servers]=servers [asynchronous]=asynchronous [rows]=rows
+                    [compile]=compile_time [resnet]=resnet_step)
 pairs=3
 tables=()
 peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,29s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,31s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order front_end processes recurrent bert gpt images embedding serve text python depthwise servers asynchronous rows)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order front_end processes recurrent bert gpt images embedding serve text python depthwise compile resnet servers asynchronous rows)
 for table in "${tables[@]}"; do
-    case $table in cnn | perceptron | start | memory | epoch | processes | recurrent | bert | gpt | embedding | serve | text | python | depthwise | servers | rows) peers=yes ;; esac
+    case $table in cnn | perceptron | start | memory | epoch | processes | recurrent | bert | gpt | embedding | serve | text | python | depthwise | compile | resnet | servers | rows) peers=yes ;; esac
 done
 
 cmake --preset release >/dev/null

@@ -32,6 +32,7 @@ class Finished(typing.NamedTuple):
     output: str
     seconds: float  # from before its start to after its end
     peak_mib: float  # of resident memory, by wait4
+    processor_seconds: float  # by wait4: of it and of those that it waited for
 
 
 def run(command, environment=None):
@@ -47,7 +48,7 @@ def run(command, environment=None):
         if process.returncode != 0:
             errors.seek(0)
             sys.exit(f"{' '.join(process.args)}: exit status {process.returncode}\n{errors.read()}")
-    return Finished(output, seconds, usage.ru_maxrss / 1024)
+    return Finished(output, seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)
 
 
 def events(finished):
