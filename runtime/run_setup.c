@@ -75,10 +75,11 @@ static dt_status *compare_init(dt_session *session, const dt_run_options *option
     if (hashes.other < 0) return NULL;
     char other[160];
     dt_session_print_process(session, hashes.other, other, sizeof other);
-    return dt_fault_of(session, hashes.other,
-                       "not all processes find the same in %s%s%s: %s finds other bytes than process 0; --init and --map name files that are the same "
-                       "on all machines",
-                       options->init, options->map != NULL ? " and " : "", options->map != NULL ? options->map : "", other);
+    return dt_fault_of(
+        session, hashes.other,
+        "not all processes find the same in %s%s%s: %s finds other bytes than process 0; --init and --map name files that are the same "
+        "on all machines",
+        options->init, options->map != NULL ? " and " : "", options->map != NULL ? options->map : "", other);
 }
 
 /* A remark for each line of the text, which is freed. */

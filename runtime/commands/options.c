@@ -361,7 +361,8 @@ static const struct {
     {PS_SERVER, {"part", KEY_PART, "s/S", 0, "Which server this is, from 0, and how many there are (default: 0/1)", 1}},
     {SERVED,
      {"workers", KEY_WORKERS, "W", 0,
-      "With --staleness 0: how many workers to wait for before the training begins (default: 1; of ps: those that were started). Else each begins when "
+      "With --staleness 0: how many workers to wait for before the training begins (default: 1; of ps: those that were started). Else each begins "
+      "when "
       "it comes",
       1}},
     {PS,
