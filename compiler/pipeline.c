@@ -97,8 +97,9 @@ dt_status *dt_passes_run(dt_compilation *compilation, const dt_passes_options *o
 }
 
 dt_status *dt_passes_choose(const dt_compilation *compilation, const dt_cpu_target *target, const dt_choices **choices) {
-    *choices = dt_pass_choose(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, target);
-    return NULL;
+    dt_choices *made = dt_pass_choose(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, target);
+    *choices = made;
+    return dt_status_annotate(dt_choices_verify(compilation->arena, made), "after pass choose");
 }
 
 dt_status *dt_pass_run(dt_compilation *compilation, const char *name) {

@@ -268,7 +268,7 @@ static void finish_columns(dt_llvm_nest *n, const dt_tile *t, LLVMValueRef memor
 static void finish_in_memory(dt_llvm_nest *n, const dt_tile *t) {
     dt_llvm_emitter *e = n->e;
     LLVMTypeRef type = dt_llvm_vector(dt_llvm_type(e, n->nest->reductions[0].dtype), n->width);
-    LLVMValueRef memory = dt_llvm_stack(e, type, t->rows * t->vectors, e->target->vector_bytes);
+    LLVMValueRef memory = dt_llvm_stack(e, type, t->rows * t->vectors, e->choices->target->vector_bytes);
     for (int r = 0; r < t->rows; r++)
         for (int v = 0; v < t->vectors; v++) {
             LLVMValueRef at = dt_llvm_i64(e, r * t->vectors + v);
@@ -307,7 +307,7 @@ static void go_on(dt_llvm_nest *n, const dt_tile *t) {
 static void one_tile(dt_llvm_nest *n, int rows) {
     dt_llvm_emitter *e = n->e;
     LLVMTypeRef type = dt_llvm_vector(dt_llvm_type(e, n->nest->reductions[0].dtype), n->width);
-    const dt_tile *t = dt_tile_of(n->choices, rows, n->block_vectors);
+    const dt_tile *t = dt_tile_find(n->choices, rows, n->block_vectors);
     int sums = t->rows * t->vectors;
     e->n_carried = sums * t->chains;
     e->carried = DT_NEW_ARRAY(e->arena, LLVMValueRef, e->n_carried);

@@ -27,6 +27,9 @@ int64_t dt_trip_count(const dt_plan *plan, int64_t extent);
 /* Is the loop reduced over? A loop that is marked so in a nest without reductions is an outer one. */
 static inline bool dt_nest_reduces(const dt_nest *nest, int loop) { return nest->n_reductions > 0 && nest->loops[loop].reduced; }
 
+/* Whether loop 0 runs in parts, of a divided kernel or of a process's share. */
+static inline bool dt_nest_is_divided(const dt_nest *nest) { return nest->part_iterations > 0 || nest->share.n_units > 0; }
+
 /* Is the reduction a sum of products, which is what a fused multiply-add is for? */
 bool dt_reduction_is_product(const dt_nest *nest, const dt_reduction *reduction);
 

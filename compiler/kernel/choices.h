@@ -66,8 +66,8 @@ typedef struct dt_choices {
 /* [n_nests] of a kernel of one of the plans */
 const dt_nest_choices *dt_choices_of(const dt_choices *choices, const dt_plan *plan, const dt_kernel_function *kernel);
 
-/* What is done with the tiles of `rows` x `vectors`, one of choices->tiles. */
-const dt_tile *dt_tile_of(const dt_nest_choices *choices, int rows, int vectors);
+/* One of choices->tiles; NULL: there is none of this size. */
+const dt_tile *dt_tile_find(const dt_nest_choices *choices, int rows, int vectors);
 
 /* So many things as the fewest parts of at most `most`, of nearly equal size: the first n_larger parts are of size + 1, the others of `size`. */
 typedef struct dt_parts {
@@ -75,7 +75,17 @@ typedef struct dt_parts {
 } dt_parts;
 dt_parts dt_deal(int64_t things, int64_t most);
 
+/* The sizes that a nest's rows, or the vectors of its vector loop, are dealt into. Needs tile_rows, tile_vectors, width and packed_rows. */
+typedef struct dt_tile_sizes {
+    int n, items[3];
+} dt_tile_sizes;
+dt_tile_sizes dt_row_sizes(const dt_nest *nest, const dt_nest_choices *choices);
+dt_tile_sizes dt_vector_sizes(const dt_nest *nest, const dt_nest_choices *choices);
+
 /* ---- what is allowed ---- */
+
+/* Refuses what a renderer could not follow, or what would not compute what the plan says. */
+dt_status *dt_choices_verify(dt_arena *arena, const dt_choices *choices);
 
 /* What the nest lacks for register tiles, for a vector loop, for jamming a loop, or for streaming one of its stores; NULL: nothing.
  * depends: dt_nest_tile_depends. */

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+/* What both have in common. */
 #define ALIKE                                                                                                                                        \
     .line_bytes = 64, .page_bytes = 4096, .first_cache_bytes = 32 << 10, .second_cache_bytes = 1 << 20, .cache_share_bytes = 32 << 20,               \
     .second_cache_cost = 20, .latency_cost = 85, .enough_sums = 12, .latency_sums = 10

@@ -1,4 +1,4 @@
-/* verify_choices: what a nest needs for a choice to be right. */
+/* verify_choices: what a nest needs for each choice. The passes that choose ask the same functions before they do. */
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/choices.h"
 #include "compiler/kernel/view.h"
@@ -40,6 +40,7 @@ const char *dt_tiles_need(const dt_nest *nest, const uint64_t *depends) {
     if (nest->loops[v].extent == DT_GATHERED) return "tiles have no vectors over the rows of all replicas";
     if (nest->loops[v].reduced || (row >= 0 && nest->loops[row].reduced)) return "tiles are of results, not along reduced loops";
     if (nest->in_rows && (v == 0 || row == 0)) return "tiles have no part in the loop that nests share";
+    if (dt_nest_is_divided(nest) && (v == 0 || row == 0)) return "tiles have no part in the loop that a nest's parts share out";
     uint64_t tile = loop_bit(v) | loop_bit(row);
     if (!is_plain_load(nest, a, tile, depends) || !is_plain_load(nest, b, tile, depends))
         return "the operands of tiles are loads without guard, at indices that are the same for all products of a tile";
@@ -113,4 +114,154 @@ const char *dt_streaming_needs(const dt_plan *plan, const dt_kernel_function *ke
         !is_aligned(nest, &store->address, line_bytes / (int64_t)dt_dtype_bytes(plan->buffers[buffer].dtype)))
         return "vectors of streaming stores begin at lines";
     return is_loaded(plan, kernel, store->address.buffer) ? "what streaming stores write, no nest of the kernel loads" : NULL;
+}
+
+/* ---- all choices of a nest: what is wrong, or NULL ---- */
+
+typedef struct subject {
+    const dt_cpu_target *target;
+    const dt_plan *plan;
+    const dt_kernel_function *kernel;
+    const dt_nest *nest;
+    const dt_nest_choices *choices;
+    const uint64_t *depends;
+    int n_outer, n_shared;
+} subject;
+
+static bool is_constant(const subject *s, int loop) { return !dt_dim_is_symbol(s->nest->loops[loop].extent); }
+
+static bool is_power_of_two(int x) { return x > 0 && (x & (x - 1)) == 0; }
+
+static const char *verify_order(const subject *s) {
+    uint64_t seen = 0;
+    for (int p = 0; p < s->nest->n_loops; p++) {
+        int loop = s->choices->order[p];
+        if (loop < 0 || loop >= s->nest->n_loops || (seen & loop_bit(loop))) return "the order has each loop once";
+        seen |= loop_bit(loop);
+        if (dt_nest_reduces(s->nest, loop) != (p >= s->n_outer)) return "reduced loops are inside of outer ones";
+        if (p < s->n_shared && loop != p) return "loops that nests share come first";
+    }
+    return NULL;
+}
+
+static const char *verify_vectors(const subject *s) {
+    int loop = s->choices->vector_loop, width = s->choices->width;
+    if (loop < -1 || loop >= s->nest->n_loops) return "the vector loop is one of the nest's";
+    if (!is_power_of_two(width) || width > s->target->vector_bytes) return "a vector has a power of two of elements, four registers at most";
+    if (loop < 0) return width > 1 ? "vectors need a vector loop" : NULL;
+    return s->choices->tiled ? NULL : dt_vector_loop_needs(s->nest, loop, s->depends);
+}
+
+static const char *verify_unrolling(const subject *s) {
+    for (int l = 0; l < s->nest->n_loops; l++) {
+        int jammed = s->choices->jammed[l];
+        bool free = l != s->choices->vector_loop && l >= s->n_shared && !(l == 0 && dt_nest_is_divided(s->nest));
+        if (s->choices->unrolled[l] && (!free || !is_constant(s, l) || jammed != 0))
+            return "unrolled loops are of constant extent, and neither shared nor of vectors nor jammed";
+        if (jammed == 0) continue;
+        if (!free || s->choices->tiled) return "jammed loops are neither shared nor of vectors or tiles";
+        if (dt_jamming_needs(s->nest, l) != NULL) return dt_jamming_needs(s->nest, l);
+        if (jammed < 2 || jammed > s->nest->loops[l].extent) return "two iterations of a loop are jammed, or more, and no more than it has";
+    }
+    return NULL;
+}
+
+static const char *verify_tile(const subject *s, const dt_tile *tile) {
+    if (!is_power_of_two(tile->chains) || tile->unroll < 1)
+        return "the chains of a tile are a power of two, and it does an iteration at a time, or more";
+    if (s->n_outer == s->nest->n_loops || s->choices->unrolled[s->choices->order[s->nest->n_loops - 1]]) return NULL;
+    return tile->unroll % tile->chains != 0 ? "the iterations that are one have a product for each chain, or several" : NULL;
+}
+
+static const char *verify_tiles(const subject *s) {
+    const dt_nest_choices *choices = s->choices;
+    const dt_tiling *tiling = &s->nest->tiling;
+    if (!choices->tiled)
+        return choices->n_tiles > 0 || choices->packed_loop >= 0 ? "without tiles there are no kinds of them, and nothing is packed" : NULL;
+    const char *need = dt_tiles_need(s->nest, s->depends);
+    if (need != NULL) return need;
+    if (choices->vector_loop != tiling->vector_loop) return "the vector loop of tiles is the one of the plan";
+    if (choices->width * (int)dt_dtype_bytes(s->nest->reductions[0].dtype) > s->target->vector_bytes) return "a vector of tiles is one register";
+    if (tiling->row_loop >= 0 && choices->order[s->n_outer - 1] != tiling->row_loop) return "the rows of tiles are the innermost of the outer loops";
+    bool is_empty = s->nest->loops[tiling->vector_loop].extent == 0 || (tiling->row_loop >= 0 && s->nest->loops[tiling->row_loop].extent == 0);
+    if (is_empty) return NULL;
+    if (choices->tile_rows < 1 || choices->tile_vectors < 1 || choices->tile_vectors > DT_MOST_TILE_VECTORS)
+        return "a tile has a row or more, and one to eight vectors";
+    if (tiling->row_loop < 0 && choices->tile_rows != 1) return "without a loop over rows, a tile has one";
+    dt_tile_sizes rows = dt_row_sizes(s->nest, choices), vectors = dt_vector_sizes(s->nest, choices);
+    for (int i = 0; i < rows.n * vectors.n; i++)
+        if (dt_tile_find(choices, rows.items[i / vectors.n], vectors.items[i % vectors.n]) == NULL) return "there is a kind of tiles for each size";
+    for (int t = 0; t < choices->n_tiles; t++)
+        if (verify_tile(s, &choices->tiles[t]) != NULL) return verify_tile(s, &choices->tiles[t]);
+    return NULL;
+}
+
+/* ---- packing ---- */
+
+static const char *verify_packed_rows(const subject *s, int64_t iterations) {
+    const dt_nest_choices *choices = s->choices;
+    const int64_t *a = s->nest->instructions[s->nest->tiling.a].address.coefficients;
+    const char *need = dt_packing_rows_needs(s->nest, choices);
+    if (need != NULL) return need;
+    if (choices->packed_rows % choices->tile_rows != 0) return "rows are packed for whole tiles";
+    int64_t extent = s->nest->loops[s->nest->tiling.row_loop].extent;
+    if (!dt_dim_is_symbol(extent) && choices->packed_rows > extent) return "no more rows are packed than there are";
+    if (a[s->nest->tiling.row_loop] != 1 && a[choices->packed_loop] != 1) return "packed rows, or their elements, are neighbours";
+    if (choices->packed_gap < choices->width - 1) return "between packed rows there is room for the end of a vector";
+    int64_t bytes = choices->packed_rows * (iterations + choices->packed_gap) * (int64_t)dt_dtype_bytes(s->nest->reductions[0].dtype);
+    return bytes > DT_PACKED_ROWS_BYTES ? "packed rows fit their memory" : NULL;
+}
+
+static const char *verify_packing(const subject *s) {
+    const dt_nest_choices *choices = s->choices;
+    int loop = choices->packed_loop, around = choices->packed_around, last = s->nest->n_loops - 1;
+    if (loop < 0) return around >= 0 || choices->packed_rows > 0 ? "a is packed where b is" : NULL;
+    if (s->n_outer > last || loop != choices->order[last] || choices->unrolled[loop])
+        return "the packed loop is the innermost of the reduced ones, as a loop";
+    for (int p = s->n_outer; p < last; p++)
+        if (choices->order[p] != around && s->nest->loops[choices->order[p]].extent != 1) return "of several reduced loops two at most are packed";
+    if (around >= 0 && (!dt_nest_reduces(s->nest, around) || s->nest->loops[around].extent == DT_GATHERED))
+        return "the loop around the packed one is reduced, and not over the rows of all replicas";
+    if (!is_constant(s, choices->vector_loop) || choices->width * (int)dt_dtype_bytes(s->nest->reductions[0].dtype) != s->target->vector_bytes)
+        return "packed blocks are of whole registers, of a loop of constant extent";
+    bool whole = choices->depth == s->nest->loops[loop].extent;
+    if (choices->depth < 1 || (!whole && (!dt_nest_stores_sum(s->nest) || around >= 0)))
+        return "a packed loop runs in parts where the sum is stored as it is";
+    int64_t iterations = choices->depth * (around >= 0 ? dt_trip_count(s->plan, s->nest->loops[around].extent) : 1);
+    if (iterations * choices->tile_vectors * s->target->vector_bytes > DT_PACKED_BLOCK_BYTES) return "a packed block fits its memory";
+    return choices->packed_rows > 0 ? verify_packed_rows(s, iterations) : NULL;
+}
+
+static const char *verify_stores(const subject *s) {
+    for (int i = 0; i < s->nest->n_stores; i++) {
+        const char *need = NULL;
+        if (s->choices->stores[i] == DT_STORE_STREAMING)
+            need = dt_streaming_needs(s->plan, s->kernel, s->nest, &s->nest->stores[i], s->target->line_bytes);
+        if (s->choices->stores[i] == DT_STORE_PREFETCHED && !s->choices->tiled) need = "what tiles are stored over is prefetched";
+        if (need != NULL) return need;
+    }
+    return NULL;
+}
+
+static dt_status *verify_nest(dt_arena *arena, const dt_choices *choices, const dt_plan *plan, const dt_kernel_function *kernel, int n) {
+    static const char *(*const rules[])(const subject *) = {verify_order, verify_vectors, verify_unrolling,
+                                                            verify_tiles, verify_packing, verify_stores};
+    const dt_nest *nest = &kernel->nests[n];
+    uint64_t *depends = DT_NEW_ARRAY(arena, uint64_t, nest->n_instructions);
+    dt_nest_tile_depends(nest, depends);
+    subject subject = {
+        choices->target, plan, kernel, nest, &dt_choices_of(choices, plan, kernel)[n], depends, dt_nest_n_outer(nest), dt_nest_n_shared(kernel, n)};
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        const char *rule = rules[r](&subject);
+        if (rule != NULL) return dt_error(DT_INTERNAL, "kernel %s, nest %d, for %s: %s", kernel->name, n, choices->target->level, rule);
+    }
+    return NULL;
+}
+
+dt_status *dt_choices_verify(dt_arena *arena, const dt_choices *choices) {
+    for (int p = 0; p < choices->n_plans; p++)
+        for (int k = 0; k < choices->plans[p]->n_kernels; k++)
+            for (int n = 0; n < choices->plans[p]->kernels[k].n_nests; n++)
+                DT_TRY(verify_nest(arena, choices, choices->plans[p], &choices->plans[p]->kernels[k], n));
+    return NULL;
 }

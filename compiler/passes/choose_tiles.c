@@ -121,7 +121,7 @@ static int unroll(const dt_chooser *c, const dt_tile *tile) {
 }
 
 /* Instructions that come after the sums. What other nests store between rows is outside of the tiles' loops, and makes no difference. */
-static int n_late(const dt_chooser *c) {
+static int count_late(const dt_chooser *c) {
     const dt_nest *nest = c->nest;
     int *of_loop = DT_NEW_ARRAY(c->arena, int, nest->n_loops), *least = DT_NEW_ARRAY(c->arena, int, nest->n_instructions), n = 0;
     int *levels = DT_NEW_ARRAY(c->arena, int, nest->n_instructions);
@@ -135,65 +135,23 @@ static int n_late(const dt_chooser *c) {
     return n;
 }
 
-/* Sizes that rows, or vectors, are dealt into. */
-typedef struct sizes {
-    int n, items[4];
-} sizes;
-
-static void add_size(sizes *sizes, int64_t size) {
-    for (int i = 0; i < sizes->n; i++)
-        if (sizes->items[i] == size) return;
-    sizes->items[sizes->n++] = (int)size;
-}
-
-static void add_dealt(sizes *sizes, int64_t things, int64_t most) {
-    if (things == 0) return;
-    dt_parts parts = dt_deal(things, most);
-    if (parts.n_larger > 0) add_size(sizes, parts.size + 1);
-    add_size(sizes, parts.size);
-}
-
-static sizes row_sizes(const dt_chooser *c) {
-    int row = c->nest->tiling.row_loop;
-    sizes rows = {0};
-    if (row < 0 || !dt_chooser_is_constant(c, row) || c->choices->packed_rows > 0) add_size(&rows, c->choices->tile_rows);
-    if (row >= 0 && dt_chooser_is_constant(c, row)) {
-        int64_t extent = c->nest->loops[row].extent;
-        add_dealt(&rows, c->choices->packed_rows > 0 ? extent % c->choices->packed_rows : extent, c->choices->tile_rows);
-    }
-    return rows;
-}
-
-static sizes vector_sizes(const dt_chooser *c) {
-    int loop = c->nest->tiling.vector_loop;
-    sizes vectors = {0};
-    if (dt_chooser_is_constant(c, loop)) {
-        add_dealt(&vectors, (c->nest->loops[loop].extent + c->choices->width - 1) / c->choices->width, c->choices->tile_vectors);
-    } else {
-        add_size(&vectors, c->choices->tile_vectors);
-        add_size(&vectors, 1);
-    }
-    return vectors;
-}
-
 /* Tiles of `rows` rows whose sums run as those of `like` rows do. */
-static void add_tile(dt_chooser *c, int rows, int like, int vectors, int epilogue) {
+static void add_tile(dt_chooser *c, int rows, int like, int vectors, int n_late) {
     dt_tile tile = {.rows = like, .vectors = vectors, .chains = chains(c->target, like * vectors), .unroll = 1};
     if (c->nest->n_loops > c->n_outer) tile.unroll = unroll(c, &tile);
     tile.rows = rows;
-    tile.in_memory = epilogue * rows * vectors > HEAVY_EPILOGUE;
+    tile.in_memory = n_late * rows * vectors > HEAVY_EPILOGUE;
     c->choices->tiles[c->choices->n_tiles++] = tile;
 }
 
 void dt_choose_tile_sums(dt_chooser *c) {
     dt_nest_choices *choices = c->choices;
     if (choices->tile_rows == 0) return; /* there are no results */
-    sizes rows = row_sizes(c), vectors = vector_sizes(c);
-    int row = c->nest->tiling.row_loop, epilogue = n_late(c);
-    for (int v = 0; v < vectors.n; v++) {
-        for (int r = 0; r < rows.n; r++) add_tile(c, rows.items[r], rows.items[r], vectors.items[v], epilogue);
-        if (row >= 0 && !dt_chooser_is_constant(c, row) && choices->tile_rows > 1) add_tile(c, 1, choices->tile_rows, vectors.items[v], epilogue);
-    }
+    dt_tile_sizes rows = dt_row_sizes(c->nest, choices), vectors = dt_vector_sizes(c->nest, choices);
+    int row = c->nest->tiling.row_loop, n_late = count_late(c);
+    bool at_run_time = row >= 0 && !dt_chooser_is_constant(c, row);
+    for (int v = 0; v < vectors.n; v++)
+        for (int r = 0; r < rows.n; r++) add_tile(c, rows.items[r], at_run_time ? choices->tile_rows : rows.items[r], vectors.items[v], n_late);
 }
 
 void dt_choose_tile(dt_chooser *c) {

@@ -63,6 +63,11 @@ void dt_choose_reduced_unrolling(dt_chooser *c, int64_t body, int64_t budget) {
     }
 }
 
+static bool is_unrollable(const dt_chooser *c, int loop) {
+    return dt_chooser_is_constant(c, loop) && loop != c->choices->vector_loop && c->choices->jammed[loop] == 0 && loop >= c->n_shared &&
+           !(loop == 0 && dt_nest_is_divided(c->nest));
+}
+
 static void unroll_indices(dt_chooser *c, int64_t budget) {
     enum {
         SHORT = 4
@@ -71,10 +76,9 @@ static void unroll_indices(dt_chooser *c, int64_t budget) {
     int64_t copies = nest->n_instructions;
     for (int i = 0; i < nest->n_instructions; i++) {
         int loop = nest->instructions[i].index;
-        if (nest->instructions[i].kind != DT_INSTRUCTION_LOOP || !c->needed[i]) continue;
+        if (nest->instructions[i].kind != DT_INSTRUCTION_LOOP || !c->needed[i] || !is_unrollable(c, loop)) continue;
         int64_t extent = nest->loops[loop].extent;
-        if (loop == c->choices->vector_loop || nest->loops[loop].reduced || dt_dim_is_symbol(extent) || extent > SHORT || copies * extent > budget)
-            continue;
+        if (nest->loops[loop].reduced || extent > SHORT || copies * extent > budget) continue;
         copies *= extent;
         c->choices->unrolled[loop] = true;
     }

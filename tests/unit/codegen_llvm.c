@@ -186,7 +186,9 @@ static void succeed(dt_status *status) {
 static const dt_choices *choices_for(dt_arena *arena, const dt_plan *const *plans, const char *level) {
     const dt_cpu_target *target;
     succeed(dt_codegen_target(level, &target));
-    return dt_pass_choose(arena, plans, 1, target);
+    const dt_choices *choices = dt_pass_choose(arena, plans, 1, target);
+    succeed(dt_choices_verify(arena, choices));
+    return choices;
 }
 
 static void run_object(bench *b, dt_codegen_object *object, const memory *want, const dt_bad_index *want_bad, double tolerance) {
@@ -869,10 +871,10 @@ static void memory_runs_out(void **state) {
     bench b;
     make_small_kernel(&b);
     const dt_plan *plans[1] = {&b.plan};
+    const dt_choices *narrow = choices_for(b.arena, plans, DT_LEVEL_V3), *wide = choices_for(b.arena, plans, DT_LEVEL_V4);
     int64_t n_allocations = 0;
     for (bool failed = true; failed; n_allocations++) {
-        dt_codegen_object objects[2] = {{.level = DT_LEVEL_V3}, {.level = DT_LEVEL_V4}};
-        for (int i = 0; i < 2; i++) objects[i].choices = choices_for(b.arena, plans, objects[i].level);
+        dt_codegen_object objects[2] = {{.level = DT_LEVEL_V3, .choices = narrow}, {.level = DT_LEVEL_V4, .choices = wide}};
         dt_memory_fail_after(n_allocations);
         dt_status *status = dt_codegen_llvm(plans, 1, NULL, objects, 2);
         dt_memory_fail_after(-1);
@@ -896,7 +898,6 @@ static void texts_and_errors(void **state) {
     dt_text text = {0};
     succeed(dt_codegen_llvm_text(plans, 1, DT_LEVEL_V3, choices_for(b.arena, plans, DT_LEVEL_V3), DT_CODEGEN_TEXT_LLVM, &text));
     assert_non_null(strstr(text.data, "define void @kernel_under_test"));
-    dt_text_free(&text);
     succeed(dt_codegen_llvm_text(plans, 1, DT_LEVEL_V4, choices_for(b.arena, plans, DT_LEVEL_V4), DT_CODEGEN_TEXT_ASSEMBLY, &text));
     assert_non_null(strstr(text.data, "kernel_under_test:"));
     dt_text_free(&text);
@@ -904,8 +905,8 @@ static void texts_and_errors(void **state) {
     dt_status *status = dt_codegen_target("x86-64-v9", &target);
     assert_int_equal(dt_status_code(status), DT_INVALID_ARGUMENT);
     dt_status_free(status);
-    dt_codegen_object objects[2] = {{.level = DT_LEVEL_V3}, {.level = "x86-64-v9"}};
-    for (int i = 0; i < 2; i++) objects[i].choices = choices_for(b.arena, plans, DT_LEVEL_V3);
+    const dt_choices *choices = choices_for(b.arena, plans, DT_LEVEL_V3);
+    dt_codegen_object objects[2] = {{.level = DT_LEVEL_V3, .choices = choices}, {.level = "x86-64-v9", .choices = choices}};
     status = dt_codegen_llvm(plans, 1, NULL, objects, 2);
     assert_int_equal(dt_status_code(status), DT_INVALID_ARGUMENT);
     assert_null(objects[0].bytes);
