@@ -96,7 +96,6 @@ static void free_target(dt_llvm_target *target) {
 static dt_status *make_machine(unit *u) {
     const dt_cpu_target *description;
     DT_TRY(find_target(u->level, &u->target, &description));
-    u->target.vector_bytes = u->choices->target->vector_bytes;
     char *error = NULL;
     LLVMTargetRef target;
     u->triple = strdup("x86_64-unknown-linux-gnu");
@@ -242,7 +241,7 @@ static dt_status *compile_levels(unit *units, int n_units) {
     return status;
 }
 
-/* What is the same code is the same on all levels. */
+/* What is the same code is the same on all levels: so are routines. */
 static dt_status *compile_all(unit *units, int n_units) {
     dt_arena *arena = dt_arena_create();
     jmp_buf guard;
@@ -251,7 +250,9 @@ static dt_status *compile_all(unit *units, int n_units) {
         return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
     }
     dt_arena_guard(arena, &guard);
-    const dt_repeats *repeats = dt_repeats_find(arena, units[0].plans, units[0].n_plans);
+    const dt_choices **choices = DT_NEW_ARRAY(arena, const dt_choices *, n_units);
+    for (int i = 0; i < n_units; i++) choices[i] = units[i].choices;
+    const dt_repeats *repeats = dt_repeats_find(arena, units[0].plans, units[0].n_plans, choices, n_units);
     for (int i = 0; i < n_units; i++) units[i].repeats = repeats;
     dt_status *status = compile_levels(units, n_units);
     dt_arena_destroy(arena);

@@ -1,4 +1,4 @@
-/* llvm: what the files llvm_*.c share: how a loop nest is rendered as LLVM IR.
+/* llvm: what the files llvm_*.c share: how a loop nest is rendered as LLVM IR, as its choices (kernel/choices.h) say.
  *
  * The code is emitted in final form: explicit vectors, hoisted instructions, register tiles as SSA values. LLVM is left with cleaning up, choosing
  * instructions and registers. Its own vectoriser and loop passes would take ten times as long and decide less well, since all they could find out
@@ -32,7 +32,6 @@
 
 typedef struct dt_llvm_target {
     char *cpu, *features; /* as LLVM names them */
-    int vector_bytes;     /* of a register: 32 or 64 */
 } dt_llvm_target;
 
 /* The kernel that a function is of. */

@@ -87,7 +87,7 @@ static LLVMValueRef to_memory(dt_llvm_emitter *e, LLVMValueRef value, dt_dtype d
  * lanes of a register are false, as where a condition that is one for all lanes is and-ed with a constant, and makes of that a constant of which only
  * the sign bits are 0; then it takes the other bits for true, and a load reads all lanes (LLVM 14 and 19). Stores are treated alike. */
 static LLVMValueRef mask_for(dt_llvm_emitter *e, LLVMTypeRef memory_type, LLVMValueRef mask, int lane_bytes) {
-    int width = (int)LLVMGetVectorSize(memory_type), registers = e->target->vector_bytes;
+    int width = (int)LLVMGetVectorSize(memory_type), registers = e->choices->target->vector_bytes;
     if (registers != 32 || width * lane_bytes <= registers || LLVMIsConstant(mask)) return mask;
     assert(width <= registers);
     LLVMTypeRef bits = dt_llvm_vector(width < 16 ? e->i16 : e->i8, width), type = LLVMFunctionType(bits, &bits, 1, false);

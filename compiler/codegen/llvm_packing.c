@@ -87,7 +87,7 @@ void dt_llvm_packing_fill(dt_llvm_nest *n, dt_llvm_sum start) {
     dt_llvm_restore_addresses(n, saved);
 }
 
-/* Copies the rows of a that have been entered, n->choices->packed_rows of them: by neighbours, which lie along the rows or across them. What is
+/* Copies the rows of a that have been entered, packed_rows of them: by neighbours, which lie along the rows or across them. What is
  * copied beyond the last iteration of a part is never read. What the next rows will need of an iteration is asked for while these are copied: the
  * processor foresees a few streams, not one for each iteration. */
 static void fill_rows(dt_llvm_nest *n) {
@@ -115,7 +115,7 @@ static void fill_rows(dt_llvm_nest *n) {
     dt_llvm_restore_addresses(n, saved);
 }
 
-/* All blocks for n->choices->packed_rows rows at a time; for what rows are left, a is read where it is. */
+/* All blocks for packed_rows rows at a time; for what rows are left, a is read where it is. */
 static void row_blocks(dt_llvm_nest *n, int level, dt_llvm_blocks *blocks) {
     dt_llvm_emitter *e = n->e;
     int row_loop = n->nest->tiling.row_loop;
@@ -151,7 +151,7 @@ static void row_blocks(dt_llvm_nest *n, int level, dt_llvm_blocks *blocks) {
 void dt_llvm_packing_parts(dt_llvm_nest *n, int level, dt_llvm_blocks *blocks) {
     dt_llvm_emitter *e = n->e;
     int64_t extent = n->nest->loops[n->choices->packed_loop].extent;
-    if (e->packed == NULL) e->packed = dt_llvm_stack(e, e->i8, DT_PACKED_BLOCK_BYTES + DT_PACKED_ROWS_BYTES, e->target->vector_bytes);
+    if (e->packed == NULL) e->packed = dt_llvm_stack(e, e->i8, DT_PACKED_BLOCK_BYTES + DT_PACKED_ROWS_BYTES, e->choices->target->vector_bytes);
     if (extent == n->choices->depth) {
         row_blocks(n, level, blocks);
         return;

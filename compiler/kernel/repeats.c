@@ -46,6 +46,8 @@ typedef struct use {
 
 typedef struct finder {
     dt_arena *arena;
+    const dt_choices *const *choices;
+    int n_targets;
     piece at_work;
     class **table;
     size_t n_table, n_classes;
@@ -132,6 +134,24 @@ static void describe_instruction(finder *f, const dt_nest *nest, const dt_instru
     number(f, free_number);
 }
 
+/* All but how its results are stored: routines have ordinary stores, unless tiles prefetch what they are stored over. */
+static void describe_choices(piece *p, const dt_nest *nest, const dt_nest_choices *choices) {
+    const int64_t form[] = {choices->vector_loop,  choices->width,       choices->tiled,           choices->tile_rows,
+                            choices->tile_vectors, choices->packed_loop, choices->packed_around,   choices->depth,
+                            choices->packed_rows,  choices->packed_gap,  choices->prefetches_rows, choices->n_tiles};
+    for (size_t i = 0; i < sizeof form / sizeof *form; i++) fix(p, form[i]);
+    for (int l = 0; l < nest->n_loops; l++) {
+        fix(p, choices->order[l]);
+        fix(p, choices->unrolled[l]);
+        fix(p, choices->jammed[l]);
+    }
+    for (int t = 0; t < choices->n_tiles; t++) {
+        const dt_tile *tile = &choices->tiles[t];
+        for (int i = 0; i < 5; i++) fix(p, (const int[]){tile->rows, tile->vectors, tile->chains, tile->unroll, tile->in_memory}[i]);
+    }
+    for (int s = 0; s < nest->n_stores; s++) fix(p, choices->stores[s] == DT_STORE_PREFETCHED);
+}
+
 static void describe_nest(finder *f, const dt_nest *nest) {
     piece *p = &f->at_work;
     const int64_t form[] = {nest->in_rows,         nest->in_blocks,   nest->share.n_units,  nest->share.unit_iterations,
@@ -162,6 +182,7 @@ static void describe_nest(finder *f, const dt_nest *nest) {
     }
     number(f, nest->share.turn);
     number(f, nest->share.first_unit);
+    for (int t = 0; t < f->n_targets; t++) describe_choices(p, nest, &dt_choices_of(f->choices[t], p->plan, p->kernel)[nest - p->kernel->nests]);
 }
 
 /* All but which of its buffers share memory. */
@@ -180,8 +201,8 @@ static void describe(finder *f, const dt_plan *plan, const dt_kernel_function *k
     for (int n = first; n < end; n++) describe_nest(f, &kernel->nests[n]);
 }
 
-/* A whole kernel, of which nothing may differ. What is stored past the caches depends on the length and the place of buffers, and those that share
- * memory are compared if all else is the same: there may be thousands. */
+/* A whole kernel, of which nothing may differ, nor the length and the place of its buffers. Which of them share memory is compared if all else is the
+ * same: there may be thousands. */
 static void describe_kernel(finder *f, const dt_plan *plan, const dt_kernel_function *kernel) {
     piece *p = &f->at_work;
     describe(f, plan, kernel, 0, kernel->n_nests);
@@ -190,6 +211,9 @@ static void describe_kernel(finder *f, const dt_plan *plan, const dt_kernel_func
         fix(p, plan->buffers[kernel->buffers[b]].bytes);
         fix(p, dt_buffer_begins_at(plan, kernel->buffers[b], 64));
     }
+    for (int t = 0; t < f->n_targets; t++)
+        for (int n = 0; n < kernel->n_nests; n++)
+            for (int s = 0; s < kernel->nests[n].n_stores; s++) fix(p, dt_choices_of(f->choices[t], plan, kernel)[n].stores[s]);
     for (size_t b = 0; b < p->buffers.n; b++) fix(p, p->buffers.items[b]);
     for (size_t i = 0; i < p->numbers.n; i++) fix(p, p->numbers.items[i]);
 }
@@ -324,8 +348,8 @@ static void forget_single_uses(const dt_repeats *repeats, const dt_kernel_functi
         if (of_kernel->uses[n] != NULL && repeats->routines[of_kernel->uses[n]->routine].n_uses == 1) of_kernel->uses[n] = NULL;
 }
 
-dt_repeats *dt_repeats_find(dt_arena *arena, const dt_plan *const *plans, int n_plans) {
-    finder f = {.arena = arena, .at_work.fixed.arena = arena};
+dt_repeats *dt_repeats_find(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_choices *const *choices, int n_targets) {
+    finder f = {.arena = arena, .choices = choices, .n_targets = n_targets, .at_work.fixed.arena = arena};
     dt_repeats *repeats = DT_NEW(arena, dt_repeats);
     repeats->kernels = DT_NEW_ARRAY(arena, dt_kernel_repeats *, n_plans);
     for (int p = 0; p < n_plans; p++) {

@@ -6,7 +6,7 @@
 #ifndef DT_KERNEL_REPEATS_H
 #define DT_KERNEL_REPEATS_H
 
-#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/choices.h"
 
 /* Nests that are written once: one, or neighbours that share a loop over blocks. */
 typedef struct dt_routine {
@@ -49,7 +49,7 @@ enum {
 };
 static inline int dt_nest_n_numbers(const dt_nest *nest) { return nest->n_instructions + nest->n_stores + DT_SHARE_NUMBERS; }
 
-/* Plans have their offsets. */
-dt_repeats *dt_repeats_find(dt_arena *arena, const dt_plan *const *plans, int n_plans);
+/* Plans have their offsets. What was chosen differently for some target is no routine: choices[n_targets] are those of all that share the result. */
+dt_repeats *dt_repeats_find(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_choices *const *choices, int n_targets);
 
 #endif
