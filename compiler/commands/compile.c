@@ -34,7 +34,9 @@ static const struct argp_option option_rows[] = {
      "Instruction sets, separated by commas: x86-64-v3 (AVX2), x86-64-v4 (AVX-512), native (default: x86-64-v3,x86-64-v4)", 0},
     {"optimize", 'O', "LIST", 0, "What not to do, separated by commas, so that its worth can be seen: any of the rows below", 0},
     DT_COMMAND_PROGRAM_OPTIONS,
-    {"emit", KEY_EMIT, "STAGE", 0, "Print a stage instead of writing an artifact: ir, opt-ir, kernels, plan; llvm, asm; or with --target cuda: cuda",
+    {"emit", KEY_EMIT, "STAGE", 0,
+     "Print a stage instead of writing an artifact: ir, opt-ir, kernels (with --cpu: as they are made for these levels), plan; llvm, asm; or with "
+     "--target cuda: cuda",
      0},
     {"dump-after", KEY_DUMP_AFTER, "PASS", 0, "Print the program after a pass, or after each with `all`, to standard error: ", 0},
     {"depfile", KEY_DEPFILE, "FILE", 0, "Write there what the artifact depends on, the program and its modules, as a rule for make and ninja", 0},
