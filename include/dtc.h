@@ -106,7 +106,7 @@ typedef struct dtc_compile_options {
     const char *target;     /* "cpu" or NULL; "cuda", which is beside cpu; "cuda:sm_90,compute_90" */
     const char *cpu;        /* instruction sets: "x86-64-v3,x86-64-v4" or NULL; "native" */
     const char *optimize;   /* what not to do: "no-fuse,no-tile"; NULL: leave nothing out */
-    const char *emit;       /* a stage as text instead of the artifact: "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "cuda" */
+    const char *emit;       /* a stage as text instead of the artifact: "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "c", "cuda" */
     const char *dump_after; /* a pass, or "all": what the program is after it is told as a DTC_REPORT */
     int time_passes;        /* not 0: where the time went is told as a DTC_REPORT */
     const char *depfile;    /* file to write: the output and the files that it was made of, as a rule for make and ninja; NULL: none */

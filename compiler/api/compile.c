@@ -21,10 +21,11 @@ typedef enum stage {
     STAGE_PLAN,
     STAGE_LLVM,
     STAGE_ASM,
+    STAGE_C,
     STAGE_CUDA,
     N_STAGES
 } stage;
-static const char *const stage_names[N_STAGES] = {"dtx", "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "cuda"};
+static const char *const stage_names[N_STAGES] = {"dtx", "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "c", "cuda"};
 
 static const char *const level_names[] = {DT_LEVEL_V3, DT_LEVEL_V4, DT_LEVEL_NATIVE};
 enum {
@@ -84,7 +85,7 @@ static dt_status *read_stage(job *job) {
     if (emit == NULL) return NULL;
     while (job->emit < N_STAGES && (job->emit == STAGE_ARTIFACT || strcmp(emit, stage_names[job->emit]) != 0)) job->emit++;
     if (job->emit == N_STAGES) return dt_error(DT_INVALID_ARGUMENT, "there is no stage \"%s\" to print", emit);
-    bool is_code = job->emit == STAGE_LLVM || job->emit == STAGE_ASM;
+    bool is_code = job->emit == STAGE_LLVM || job->emit == STAGE_ASM || job->emit == STAGE_C;
     if (job->emit == STAGE_CUDA && job->target != DT_TARGET_CUDA)
         return dt_error(DT_INVALID_ARGUMENT, "--emit=cuda prints what --target cuda generates");
     if (job->target == DT_TARGET_CUDA && is_code)
@@ -154,6 +155,10 @@ static dt_status *emit_stage(job *job, const dt_compilation *compilation) {
         DT_TRY(choose(compilation, level, &choices));
         return dt_codegen_llvm_text((const dt_plan *const *)compilation->plans, compilation->n_plans, level, choices,
                                     job->emit == STAGE_ASM ? DT_CODEGEN_TEXT_ASSEMBLY : DT_CODEGEN_TEXT_LLVM, text);
+    case STAGE_C:
+        DT_TRY(choose(compilation, level, &choices));
+        dt_codegen_c(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, choices, text);
+        return NULL;
     case STAGE_KERNELS: return print_kernels(text, compilation, job);
     case STAGE_PLAN: print_summaries(text, compilation); return job->target == DT_TARGET_CUDA ? print_cuda(text, compilation, job) : NULL;
     case STAGE_CUDA: return print_cuda(text, compilation, job);

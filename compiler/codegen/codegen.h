@@ -35,6 +35,11 @@ typedef enum dt_codegen_text {
 dt_status *dt_codegen_llvm_text(const dt_plan *const *plans, int n_plans, const char *level, const dt_choices *choices, dt_codegen_text kind,
                                 dt_text *text);
 
+/* ---- C ---- */
+
+/* Appends one C file with the same kernels: as dt_codegen_llvm has them, they leave the same bits. For people, and for tests of either renderer. */
+void dt_codegen_c(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_choices *choices, dt_text *text);
+
 /* ---- CUDA ---- */
 
 /* A function of the CUDA program, and how it is called: with the buffers of `arguments`, in order, then a dt_launch in device memory, then, as an

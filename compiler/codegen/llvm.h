@@ -132,7 +132,6 @@ typedef struct dt_llvm_nest {
 
     /* Analysis. The level of an instruction is the number of loops, in order of execution, that are open where it is emitted. */
     int n_outer;       /* loops around the reduced ones */
-    int n_shared;      /* the first ones, which it shares with other nests: over rows, and over blocks */
     int width;         /* choices->width */
     uint64_t *depends; /* [n_instructions] set of loops, outer ones only after a reduction */
     int *levels;       /* [n_instructions] */

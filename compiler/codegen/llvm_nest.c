@@ -26,21 +26,13 @@ LLVMValueRef dt_llvm_operand(dt_llvm_nest *n, int instruction, bool as_vector) {
 
 /* ---- analysis ---- */
 
-/* The loops that a load must stay in because of what is stored between two iterations. */
-static int lowest_level(const dt_llvm_nest *n, const dt_address *address, const dt_nest *group, int n_group) {
-    const dt_llvm_function *f = &n->e->at_work;
-    if (dt_nest_stores_into(f->plan, f->kernel, n->nest, address->buffer)) return n->n_outer;
-    for (int g = 0; g < n_group; g++)
-        if (dt_nest_stores_into(f->plan, f->kernel, &group[g], address->buffer)) return n->n_shared;
-    return 0;
-}
-
 static void find_levels(dt_llvm_nest *n, const dt_nest *group, int n_group) {
+    const dt_llvm_function *f = &n->e->at_work;
     const dt_nest *nest = n->nest;
     int *of_loop = DT_NEW_ARRAY(n->e->arena, int, nest->n_loops), *least = DT_NEW_ARRAY(n->e->arena, int, nest->n_instructions);
     for (int p = 0; p < nest->n_loops; p++) of_loop[n->choices->order[p]] = p + 1;
     for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) least[i] = lowest_level(n, &nest->instructions[i].address, group, n_group);
+        if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) least[i] = dt_nest_load_level(f->plan, f->kernel, nest, nest->instructions[i].address.buffer, group, n_group);
     dt_depths depths = {of_loop, n->n_outer, least, n->choices->tiled ? dt_nest_tile_loops(nest) : 0};
     dt_nest_place(n->e->arena, nest, n->depends, &depths, n->levels, n->late);
 }
@@ -68,7 +60,6 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
                         .nest = nest,
                         .choices = &e->at_work.choices[nest - e->at_work.kernel->nests],
                         .n_outer = dt_nest_n_outer(nest),
-                        .n_shared = dt_nest_n_shared(e->at_work.kernel, (int)(nest - e->at_work.kernel->nests)),
                         .n_copies = 1};
     n->depends = DT_NEW_ARRAY(e->arena, uint64_t, n_instructions);
     n->levels = DT_NEW_ARRAY(e->arena, int, n_instructions);

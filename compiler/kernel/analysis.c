@@ -112,6 +112,13 @@ int dt_nest_n_shared(const dt_kernel_function *kernel, int n) {
     return in_blocks ? 2 : kernel->nests[n].in_rows ? 1 : 0;
 }
 
+int dt_nest_load_level(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int argument, const dt_nest *group, int n_group) {
+    if (dt_nest_stores_into(plan, kernel, nest, argument)) return dt_nest_n_outer(nest);
+    for (int g = 0; g < n_group; g++)
+        if (dt_nest_stores_into(plan, kernel, &group[g], argument)) return dt_nest_n_shared(kernel, (int)(nest - kernel->nests));
+    return 0;
+}
+
 uint64_t dt_nest_tile_loops(const dt_nest *nest) {
     uint64_t row = nest->tiling.row_loop >= 0 ? (uint64_t)1 << nest->tiling.row_loop : 0;
     return row | (uint64_t)1 << nest->tiling.vector_loop;

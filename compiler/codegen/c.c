@@ -1,0 +1,126 @@
+/* c: a plan's kernels as one C file: void NAME(void *const *buffers, const dt_launch *launch), as abi/launch.h has it. */
+#include "compiler/codegen/c.h"
+
+#include <inttypes.h>
+
+#define LINE DT_C_LINE
+#define FORMAT DT_C_FORMAT
+
+/* The types of abi/launch.h, in terms of this file alone. */
+static void print_head(dt_text *text) {
+    static const char fields[] =
+#define X(name, type, dtype, meaning) "    " #type " " #name "; /* " meaning " */\n"
+        DT_LAUNCH_FIELDS(X)
+#undef X
+        ;
+    dt_text_format(text,
+                   "/* Compile with -O2 -ffp-contract=off -fwrapv -fno-math-errno -march=LEVEL, and link with -lm. */\n"
+                   "#include <stdbool.h>\n#include <stdint.h>\n\n"
+                   "typedef struct dt_bad_index {\n    int64_t count, value, row, location, limit, state, loop;\n} dt_bad_index;\n\n"
+                   "typedef struct dt_launch {\n%s    dt_bad_index *bad_index;\n    int64_t part, n_parts, share, n_shares;\n} dt_launch;\n\n"
+                   "static inline bool dt_bad_index_is_first(const dt_bad_index *one, const dt_bad_index *all) {\n"
+                   "    if (all->count == 0 || one->row != all->row) return all->count == 0 || one->row < all->row;\n"
+                   "    return one->location != all->location ? one->location < all->location : one->value < all->value;\n}\n\n%s",
+                   fields, dt_c_prelude);
+}
+
+/* Nests [first, end) of an iteration of the loop over rows, which share the loop over blocks inside of it if they are several. */
+static void row_of_piece(dt_c_nest **nests, int n_nests) {
+    if (n_nests == 1) {
+        LINE(nests[0], "{");
+        dt_c_inside(nests[0], 1);
+        LINE(nests[0], "}");
+        return;
+    }
+    LINE(nests[0], "{");
+    for (int k = 0; k < n_nests; k++) dt_c_level(nests[k], 1, false);
+    LINE(nests[0], "for (i64 block = 0; block < %" PRId64 "; block++) {", nests[0]->nest->loops[1].extent);
+    for (int k = 0; k < n_nests; k++) {
+        nests[k]->loops[1] = "block";
+        LINE(nests[0], "{");
+        dt_c_inside(nests[k], 2);
+        LINE(nests[0], "}");
+    }
+    LINE(nests[0], "}\n}");
+}
+
+/* Nests that share the loop over rows: what of them depends on no row comes before it. */
+static void row_group(dt_c_function *f, int first, int end) {
+    const dt_nest *nests = &f->kernel->nests[first];
+    int n_nests = end - first;
+    dt_c_nest **prepared = DT_NEW_ARRAY(f->arena, dt_c_nest *, n_nests);
+    dt_text_append(f->out, "{\n");
+    for (int k = 0; k < n_nests; k++) {
+        prepared[k] = dt_c_nest_prepare(f, &nests[k], nests, n_nests);
+        dt_c_level(prepared[k], 0, false);
+        prepared[k]->loops[0] = "row";
+    }
+    LINE(prepared[0], "for (i64 row = 0; row < %s; row++) {", dt_c_extent(f->arena, nests[0].loops[0].extent));
+    for (int k = 0, next; k < n_nests; k = next) {
+        for (next = k + 1; next < n_nests && nests[next].in_blocks;) next++;
+        row_of_piece(&prepared[k], next - k);
+    }
+    dt_text_append(f->out, "}\n}\n");
+}
+
+static const char *start_of_share(dt_c_nest *n, const char *share) {
+    const dt_nest_share *how = &n->nest->share;
+    return FORMAT(n, "share_start(launch, %s, %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ")", share, how->n_units, how->turn,
+                  how->first_unit, how->unit_iterations, n->nest->loops[0].extent);
+}
+
+/* Iterations [start, end) of loop 0, or all of the process's share in part 0. */
+static void part_of_nest(dt_c_nest *n) {
+    const dt_nest *nest = n->nest;
+    bool shared = nest->share.n_units > 0;
+    LINE(n, nest->part_iterations > 0 ? "{" : "if (launch->part == 0) {");
+    if (shared || nest->part_iterations > 0) {
+        LINE(n, "i64 start = %s;", shared ? start_of_share(n, "launch->share") : "0");
+        LINE(n, "i64 end = %s;", shared ? start_of_share(n, "launch->share + 1") : dt_c_extent(n->f->arena, nest->loops[0].extent));
+        n->start = "start";
+        n->end = "end";
+    }
+    if (nest->part_iterations > 0) {
+        LINE(n, "const i64 first = start, last = end;");
+        LINE(n, "start = part_start(launch, launch->part, %" PRId64 ", first, last);", nest->part_iterations);
+        LINE(n, "end = part_start(launch, launch->part + 1, %" PRId64 ", first, last);", nest->part_iterations);
+    }
+    dt_c_inside(n, 0);
+    LINE(n, "}");
+}
+
+static void print_kernel(dt_c_function *f) {
+    const dt_kernel_function *kernel = f->kernel;
+    dt_text lines = {.arena = f->arena};
+    dt_kernel_lines(&lines, f->plan, kernel);
+    if (lines.n > 0) dt_text_format(f->out, "\n/* %s */", lines.data);
+    dt_text_format(f->out, "\nvoid %s(void *const *buffers, const dt_launch *launch) {\n", kernel->name);
+    for (int b = 0; b < kernel->n_buffers; b++)
+        dt_text_format(f->out, "%s *const b%d = buffers[%d];\n", dt_c_memory_type(f->plan->buffers[kernel->buffers[b]].dtype), b, b);
+    for (int k = 0, end; k < kernel->n_nests; k = end) {
+        end = k + 1;
+        if (kernel->nests[k].in_rows) {
+            while (end < kernel->n_nests && kernel->nests[end].in_rows) end++;
+            row_group(f, k, end);
+            continue;
+        }
+        dt_c_nest *n = dt_c_nest_prepare(f, &kernel->nests[k], NULL, 0);
+        if (kernel->divided) {
+            part_of_nest(n);
+            continue;
+        }
+        dt_text_append(f->out, "{\n");
+        dt_c_inside(n, 0);
+        dt_text_append(f->out, "}\n");
+    }
+    dt_text_append(f->out, "}\n");
+}
+
+void dt_codegen_c(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_choices *choices, dt_text *text) {
+    print_head(text);
+    for (int p = 0; p < n_plans; p++)
+        for (int k = 0; k < plans[p]->n_kernels; k++) {
+            const dt_kernel_function *kernel = &plans[p]->kernels[k];
+            print_kernel(&(dt_c_function){arena, text, plans[p], kernel, dt_choices_of(choices, plans[p], kernel)});
+        }
+}

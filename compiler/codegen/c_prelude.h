@@ -1,0 +1,102 @@
+/* c_prelude: what generated C starts with, apart from dt_launch. The meaning of each function is that of llvm_scalar.c. */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Elements of buffers, which share memory where they are not in use together. */
+typedef int8_t __attribute__((may_alias)) i8;
+typedef uint8_t __attribute__((may_alias)) u8;
+typedef uint16_t __attribute__((may_alias)) u16;
+typedef int32_t __attribute__((may_alias)) i32;
+typedef int64_t __attribute__((may_alias)) i64;
+typedef float __attribute__((may_alias)) f32;
+typedef double __attribute__((may_alias)) f64;
+
+static inline i32 bits_i32(float x) {
+    i32 bits;
+    __builtin_memcpy(&bits, &x, 4);
+    return bits;
+}
+static inline float bits_f32(i32 bits) {
+    float x;
+    __builtin_memcpy(&x, &bits, 4);
+    return x;
+}
+static inline i64 bits_i64(double x) {
+    i64 bits;
+    __builtin_memcpy(&bits, &x, 8);
+    return bits;
+}
+static inline double bits_f64(i64 bits) {
+    double x;
+    __builtin_memcpy(&x, &bits, 8);
+    return x;
+}
+
+/* ---- floats: NaN if either is ---- */
+
+#define HIGHER(a, b) ((a) != (a) ? (a) : (a) > (b) ? (a) : (b))
+#define LOWER(a, b) ((a) != (a) ? (a) : (a) < (b) ? (a) : (b))
+static inline float higher_f32(float a, float b) { return HIGHER(a, b); }
+static inline float lower_f32(float a, float b) { return LOWER(a, b); }
+static inline double higher_f64(double a, double b) { return HIGHER(a, b); }
+static inline double lower_f64(double a, double b) { return LOWER(a, b); }
+static inline i64 higher_i64(i64 a, i64 b) { return a > b ? a : b; }
+static inline i64 lower_i64(i64 a, i64 b) { return a < b ? a : b; }
+
+static inline float round_tf32(float x) { return x != x ? x : bits_f32((i32)(((uint32_t)bits_i32(x) + 0x1000) & ~(uint32_t)0x1fff)); }
+static inline float round_bf16(float x) {
+    uint32_t bits = (uint32_t)bits_i32(x);
+    bits = x != x ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1);
+    return bits_f32((i32)(bits & 0xffff0000));
+}
+static inline u16 to_bf16(float x) { return (u16)((uint32_t)bits_i32(round_bf16(x)) >> 16); }
+static inline float from_bf16(u16 x) { return bits_f32((i32)((uint32_t)x << 16)); }
+static inline u16 to_f16(float x) {
+    _Float16 half = (_Float16)x;
+    u16 bits;
+    __builtin_memcpy(&bits, &half, 2);
+    return bits;
+}
+static inline float from_f16(u16 bits) {
+    _Float16 half;
+    __builtin_memcpy(&half, &bits, 2);
+    return half;
+}
+static inline float round_f16(float x) { return from_f16(to_f16(x)); }
+
+/* ---- integers ---- */
+
+/* Both 0 where the divisor is 0; the least number divided by -1 is itself. */
+static inline i64 quotient(i64 a, i64 b) { return b == 0 ? 0 : b == -1 ? -a : a / b; }
+static inline i64 rest(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a % b; }
+static inline uint64_t shift_left(uint64_t a, uint64_t b, unsigned bits) { return b < bits ? a << b : 0; }
+static inline uint64_t shift_right(uint64_t a, uint64_t b, unsigned bits) { return b < bits ? a >> b : 0; }
+static inline i32 high_product(i32 a, i32 b) { return (i32)((uint64_t)(uint32_t)a * (uint32_t)b >> 32); }
+
+/* Truncates and saturates; 0 of NaN. */
+#define SATURATED(type, least, greatest) (x != x ? 0 : x <= (least) ? (type)(least) : x >= (greatest) ? (type)(greatest) : (type)x)
+static inline i8 to_i8(double x) { return SATURATED(i8, -128.0, 127.0); }
+static inline u8 to_u8(double x) { return SATURATED(u8, 0.0, 255.0); }
+static inline i32 to_i32(double x) { return SATURATED(i32, -2147483648.0, 2147483647.0); }
+static inline i64 to_i64(double x) { return x >= 0x1p63 ? INT64_MAX : SATURATED(i64, -0x1p63, 0x1p63 - 1024); }
+
+/* ---- indices and shares ---- */
+
+static bool check(const dt_launch *launch, i64 value, i64 limit, i64 row, i64 location, bool is_counted, bool before) {
+    if ((uint64_t)value < (uint64_t)limit) return true;
+    dt_bad_index *all = launch->bad_index;
+    if (!is_counted || (before && all->count > 0)) return false;
+    dt_bad_index one = {.count = 1, .value = value, .row = row, .location = location, .limit = limit};
+    if (dt_bad_index_is_first(&one, all)) all->value = value, all->row = row, all->location = location, all->limit = limit;
+    all->count++;
+    return false;
+}
+
+/* The first iteration of a share of a divided nest, and that of a part of those from `first` to `end`. */
+static inline i64 share_start(const dt_launch *launch, i64 share, i64 n_units, i64 turn, i64 first_unit, i64 unit_iterations, i64 extent) {
+    i64 unit = (n_units * share + turn % launch->n_shares) / launch->n_shares - first_unit;
+    return lower_i64(unit < 0 ? 0 : unit * unit_iterations, extent);
+}
+static inline i64 part_start(const dt_launch *launch, i64 part, i64 iterations, i64 first, i64 end) {
+    return lower_i64(first + (end - first + iterations - 1) / iterations * part / launch->n_parts * iterations, end);
+}
