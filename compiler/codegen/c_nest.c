@@ -1,7 +1,8 @@
 /* c_nest: the loops of a nest, its statements, and the order of its sums.
  *
  * Loops run element by element, in the order that the choices say. What the choices make of vectors, unrolled loops and tiles shows in sums alone:
- * partial ones, of lanes or chains, are elements of an array, and where a tile's size decides how many there are, its loop is printed for each size. */
+ * partial ones, of lanes or chains, are elements of an array, and where a tile's size decides how many there are, its loop is printed for each size.
+ */
 #include "compiler/codegen/c.h"
 
 #include <inttypes.h>
@@ -185,13 +186,33 @@ static void end_reductions(dt_c_nest *n, partials p) {
         const dt_reduction *reduction = &n->nest->reductions[x->index];
         int finder = found_by(n, x->index);
         bool positions = is_position(reduction->combiner);
-        n->values[i] = positions ? FORMAT(n, "(%s)at%d[0]", dt_c_type(reduction->dtype), x->index)
-                                 : FORMAT(n, "s%d[0]", finder >= 0 ? finder : x->index);
+        n->values[i] =
+            positions ? FORMAT(n, "(%s)at%d[0]", dt_c_type(reduction->dtype), x->index) : FORMAT(n, "s%d[0]", finder >= 0 ? finder : x->index);
     }
 }
 
-static void open_loop(dt_c_nest *n, int loop, const char *start, const char *end) {
-    LINE(n, "for (i64 %s = %s; %s < %s; %s++) {", n->loops[loop], start, n->loops[loop], end, n->loops[loop]);
+static void open_loop(dt_c_nest *n, int loop, const char *start, const char *end, int64_t step) {
+    const char *i = n->loops[loop];
+    LINE(n, "for (i64 %s = %s; %s < %s; %s += %" PRId64 ") {", i, start, i, end, i, step);
+}
+
+static void finish_late(dt_c_nest *n) {
+    dt_c_level(n, n->n_outer, true);
+    finish(n);
+}
+
+static dt_c_range *reduced_ranges(dt_c_nest *n) {
+    dt_c_range *ranges = DT_NEW_ARRAY(n->f->arena, dt_c_range, n->nest->n_loops - n->n_outer);
+    for (int level = n->n_outer; level < n->nest->n_loops; level++) {
+        int loop = n->choices->order[level];
+        int64_t extent = n->nest->loops[loop].extent;
+        bool in_parts = has_parts(n) && loop == n->choices->packed_loop;
+        ranges[level - n->n_outer] = (dt_c_range){.start = in_parts ? "part" : "0",
+                                                  .end = in_parts ? "part_end" : dt_c_extent(n->f->arena, extent),
+                                                  .is_part = in_parts,
+                                                  .at_run_time = !is_constant(extent) || (in_parts && extent % n->choices->depth != 0)};
+    }
+    return ranges;
 }
 
 static void reduce(dt_c_nest *n) {
@@ -204,26 +225,30 @@ static void reduce(dt_c_nest *n) {
         LINE(n, "for (i64 part = 0; part < higher_i64(%s, 1); part += %" PRId64 ") {", end, depth);
         LINE(n, "const i64 part_end = lower_i64(part + %" PRId64 ", %s);", depth, end);
     }
+    dt_c_range *ranges = reduced_ranges(n);
+    if (dt_c_has_vector_tiles(n)) {
+        dt_c_tile_products(n, ranges);
+        dt_c_tile_finish(n, finish_late);
+        if (parts) LINE(n, "}");
+        return;
+    }
     begin_reductions(n, p);
     if (parts && !nest->stores[0].accumulate) LINE(n, "if (part > 0) s0[0] = %s;", dt_c_read(n, &nest->stores[0].address));
     for (int level = n->n_outer; level < nest->n_loops; level++) {
-        int loop = n->choices->order[level];
-        bool in_parts = parts && loop == n->choices->packed_loop;
-        open_loop(n, loop, in_parts ? "part" : "0", in_parts ? "part_end" : dt_c_extent(n->f->arena, nest->loops[loop].extent));
+        open_loop(n, n->choices->order[level], ranges[level - n->n_outer].start, ranges[level - n->n_outer].end, 1);
         dt_c_level(n, level + 1, false);
     }
     accumulate(n, p);
     for (int level = n->n_outer; level < nest->n_loops; level++) LINE(n, "}");
     end_reductions(n, p);
-    dt_c_level(n, n->n_outer, true);
-    finish(n);
+    finish_late(n);
     if (parts) LINE(n, "}");
 }
 
 /* ---- loops ---- */
 
-static void loop_from(dt_c_nest *n, int level, const char *start, const char *end) {
-    open_loop(n, n->choices->order[level], start, end);
+static void loop_from(dt_c_nest *n, int level, const char *start, const char *end, int64_t step) {
+    open_loop(n, n->choices->order[level], start, end, step);
     dt_c_inside(n, level + 1);
     LINE(n, "}");
 }
@@ -233,20 +258,22 @@ static void loop_from(dt_c_nest *n, int level, const char *start, const char *en
 static void dealt_loop(dt_c_nest *n, int level, int64_t start, int64_t end, int64_t size, int64_t most, int *tile) {
     dt_parts parts = dt_deal((end - start + size - 1) / size, most);
     int64_t middle = start + parts.n_larger * (parts.size + 1) * size;
+    bool vectors = dt_c_has_vector_tiles(n);
     *tile = (int)parts.size + 1;
-    if (middle > start) loop_from(n, level, FORMAT(n, "%" PRId64, start), FORMAT(n, "%" PRId64, middle < end ? middle : end));
+    if (middle > start) loop_from(n, level, FORMAT(n, "%" PRId64, start), FORMAT(n, "%" PRId64, middle), vectors ? *tile * size : 1);
     *tile = (int)parts.size;
-    if (middle < end) loop_from(n, level, FORMAT(n, "%" PRId64, middle), FORMAT(n, "%" PRId64, end));
+    if (middle < end) loop_from(n, level, FORMAT(n, "%" PRId64, middle), FORMAT(n, "%" PRId64, end), vectors ? *tile * size : 1);
 }
 
 /* The same where the extent is known at run time only: tiles of the greatest size, then of one thing. */
 static void dealt_at_run_time(dt_c_nest *n, int level, int64_t size, int64_t most, int *tile) {
     const char *end = dt_c_extent(n->f->arena, n->nest->loops[n->choices->order[level]].extent);
     const char *whole = FORMAT(n, "%s - %s %% %" PRId64, end, end, size * most);
+    bool vectors = dt_c_has_vector_tiles(n);
     *tile = (int)most;
-    loop_from(n, level, "0", whole);
+    loop_from(n, level, "0", whole, vectors ? size * most : 1);
     *tile = 1;
-    loop_from(n, level, whole, end);
+    loop_from(n, level, whole, end, vectors ? size : 1);
 }
 
 static void tile_loop(dt_c_nest *n, int level) {
@@ -277,9 +304,9 @@ void dt_c_inside(dt_c_nest *n, int level) {
     }
     int loop = n->choices->order[level];
     if (loop == 0 && n->end != NULL)
-        loop_from(n, level, n->start, n->end);
+        loop_from(n, level, n->start, n->end, 1);
     else if (n->choices->tiled && (loop == n->choices->vector_loop || loop == nest->tiling.row_loop))
         tile_loop(n, level);
     else
-        loop_from(n, level, "0", dt_c_extent(n->f->arena, nest->loops[loop].extent));
+        loop_from(n, level, "0", dt_c_extent(n->f->arena, nest->loops[loop].extent), 1);
 }

@@ -64,6 +64,24 @@ static inline float from_f16(u16 bits) {
 }
 static inline float round_f16(float x) { return from_f16(to_f16(x)); }
 
+/* ---- vectors ---- */
+
+#define VECTOR(name, type, n, fma)                                                                                                                   \
+    typedef type name __attribute__((vector_size(n * sizeof(type)), aligned(sizeof(type)), may_alias));                                              \
+    static inline __attribute__((always_inline)) name splat_##name(type x) { return x - (name){0}; }                                                 \
+    static inline __attribute__((always_inline)) name fma_##name(name a, name b, name c) {                                                           \
+        name sum;                                                                                                                                    \
+        for (int k = 0; k < n; k++) sum[k] = fma(a[k], b[k], c[k]);                                                                                  \
+        return sum;                                                                                                                                  \
+    }
+VECTOR(f32x2, f32, 2, __builtin_fmaf)
+VECTOR(f32x4, f32, 4, __builtin_fmaf)
+VECTOR(f32x8, f32, 8, __builtin_fmaf)
+VECTOR(f32x16, f32, 16, __builtin_fmaf)
+VECTOR(f64x2, f64, 2, __builtin_fma)
+VECTOR(f64x4, f64, 4, __builtin_fma)
+VECTOR(f64x8, f64, 8, __builtin_fma)
+
 /* ---- integers ---- */
 
 /* Both 0 where the divisor is 0; the least number divided by -1 is itself. */

@@ -9,14 +9,12 @@
 #define FORMAT DT_C_FORMAT
 
 const char *dt_c_type(dt_dtype dtype) {
-    static const char *const types[DT_N_DTYPES] = {[DT_F32] = "f32", [DT_F16] = "f32", [DT_BF16] = "f32", [DT_F64] = "f64", [DT_I8] = "i8",
+    static const char *const types[DT_N_DTYPES] = {[DT_F32] = "f32", [DT_F16] = "f32", [DT_BF16] = "f32", [DT_F64] = "f64",  [DT_I8] = "i8",
                                                    [DT_U8] = "u8",   [DT_I32] = "i32", [DT_I64] = "i64",  [DT_BOOL] = "bool"};
     return types[dtype];
 }
 
-const char *dt_c_memory_type(dt_dtype dtype) {
-    return dtype == DT_F16 || dtype == DT_BF16 ? "u16" : dtype == DT_BOOL ? "u8" : dt_c_type(dtype);
-}
+const char *dt_c_memory_type(dt_dtype dtype) { return dtype == DT_F16 || dtype == DT_BF16 ? "u16" : dtype == DT_BOOL ? "u8" : dt_c_type(dtype); }
 
 const char *dt_c_extent(dt_arena *arena, int64_t extent) {
     return extent == DT_BATCH ? "launch->rows" : extent == DT_GATHERED ? "launch->valid" : dt_arena_format(arena, "%" PRId64, extent);

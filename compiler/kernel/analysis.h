@@ -18,8 +18,8 @@ bool dt_kernel_stores_to(const dt_kernel_function *kernel, int buffer); /* of th
 int dt_complete_after(const dt_plan *plan, const dt_segment *segment, const dt_collective *collective);
 
 bool dt_nest_stores_into(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int argument);
-/* The loops, of those in order of execution, that a load of `argument` stays in because of what is stored between two iterations. `group`: the nests that
- * share a loop over rows with this one, itself among them. */
+/* The loops, of those in order of execution, that a load of `argument` stays in because of what is stored between two iterations. `group`: the nests
+ * that share a loop over rows with this one, itself among them. */
 int dt_nest_load_level(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int argument, const dt_nest *group, int n_group);
 /* Whether what the nest stores is its sum, once, so that it can be kept there while it is added to. */
 bool dt_nest_stores_sum(const dt_nest *nest);

@@ -12,6 +12,7 @@ static void small_examples(void **state) {
     run_program("examples/perceptron", 8, 2, DT_LEVEL_V3);
     run_program("examples/fashion_cnn", 8, 1, DT_LEVEL_V3);
     run_program("examples/own_parts", 8, 1, DT_LEVEL_V3);
+    if (dt_cpu_level() >= 4) run_program("examples/fashion_cnn", 8, 1, DT_LEVEL_V4);
 }
 
 static void random_functions(void **state) {

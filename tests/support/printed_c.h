@@ -1,5 +1,5 @@
-/* printed_c: the plans of a compilation twice, as LLVM's code and as C that `cc` compiles, with the same choices: all that either leaves is to have the
- * same bits. */
+/* printed_c: the plans of a compilation twice, as LLVM's code and as C that `cc` compiles, with the same choices: all that either leaves is to have
+ * the same bits. */
 #ifndef DT_TESTS_SUPPORT_PRINTED_C_H
 #define DT_TESTS_SUPPORT_PRINTED_C_H
 
@@ -20,6 +20,7 @@ typedef struct printed_c {
     random_source random;
     dt_memory memories[2]; /* of LLVM's code and of C */
     long n_elements;       /* compared */
+    double seconds[2];     /* in kernels */
 } printed_c;
 
 static inline void printed_c_compile(printed_c *p, const char *level, const char *text, const char *folder) {
@@ -28,8 +29,8 @@ static inline void printed_c_compile(printed_c *p, const char *level, const char
     assert_non_null(file);
     fputs(text, file);
     fclose(file);
-    const char *command =
-        dt_arena_format(p->arena, "cc -O2 -ffp-contract=off -fwrapv -fno-math-errno -march=%s -fPIC -shared %s -o %s -lm", level, path, library);
+    const char *command = dt_arena_format(
+        p->arena, "cc -O2 -ffp-contract=off -fwrapv -fno-math-errno -Wno-psabi -march=%s -fPIC -shared %s -o %s -lm", level, path, library);
     if (system(command) != 0) fail_msg("%s: %s failed", p->name, command);
     p->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (p->library == NULL) fail_msg("%s: %s", p->name, dlerror());
@@ -60,11 +61,20 @@ static inline void printed_c_free(printed_c *p) {
     dlclose(p->library);
 }
 
-/* A dt_kernel_runner whose context is a printed_c. */
+/* Runners whose context is a printed_c. */
+static inline void printed_c_run_llvm(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
+    printed_c *p = context;
+    double start = dt_seconds();
+    compiled_run(&p->llvm, plan, kernel, buffers, launch);
+    p->seconds[0] += dt_seconds() - start;
+}
+
 static inline void printed_c_run(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
     printed_c *p = context;
+    double start = dt_seconds();
     dt_kernel_entry entry = (dt_kernel_entry)(uintptr_t)dlsym(p->library, plan->kernels[kernel].name);
-    if (entry != NULL) entry(buffers, launch);
+    if (entry != NULL) entry(buffers, launch); /* without it, results keep the pattern of memory that was never written */
+    p->seconds[1] += dt_seconds() - start;
 }
 
 static inline void printed_c_compare(printed_c *p, const char *what, const dt_tensor *llvm, const dt_tensor *c) {
@@ -76,17 +86,25 @@ static inline void printed_c_compare(printed_c *p, const char *what, const dt_te
     }
 }
 
-/* Function f both ways, on the same random inputs, of `rows` rows of the global batch for each of the replicas. */
+/* Function f both ways, on the same random inputs, of `rows` rows for each of the replicas, or as many as a microbatch has. */
 static inline void printed_c_step(printed_c *p, int f, int64_t counter, int n_replicas, int64_t rows) {
     const dt_module *module = p->compilation->module;
     const dt_function *function = module->functions.items[f];
+    if (rows > p->compilation->plans[f]->microbatch_rows) rows = p->compilation->plans[f]->microbatch_rows;
     size_t n_inputs = function->inputs.n, n_results = function->results.n;
     dt_launch *launches = DT_NEW_ARRAY(p->arena, dt_launch, n_replicas);
     dt_tensor *inputs = DT_NEW_ARRAY(p->arena, dt_tensor, n_inputs * (size_t)n_replicas), *results[2];
     dt_bad_index *bad[2];
     for (int r = 0; r < n_replicas; r++) {
-        launches[r] = (dt_launch){.rows = rows, .row_offset = r * module->capacity, .valid = rows * n_replicas, .global_batch = module->capacity * n_replicas,
-                                  .replicas = n_replicas, .epochs = 1, .steps_per_epoch = 100, .counter = counter, .seed = 42};
+        launches[r] = (dt_launch){.rows = rows,
+                                  .row_offset = r * module->capacity,
+                                  .valid = rows * n_replicas,
+                                  .global_batch = module->capacity * n_replicas,
+                                  .replicas = n_replicas,
+                                  .epochs = 1,
+                                  .steps_per_epoch = 100,
+                                  .counter = counter,
+                                  .seed = 42};
         for (size_t i = 0; i < n_inputs; i++)
             inputs[(size_t)r * n_inputs + i] =
                 random_tensor(p->arena, &p->random, function->inputs.items[i]->dtype, function->inputs.items[i]->shape, rows);
@@ -95,8 +113,14 @@ static inline void printed_c_step(printed_c *p, int f, int64_t counter, int n_re
         bad[way] = DT_NEW_ARRAY(p->arena, dt_bad_index, n_replicas);
         results[way] = DT_NEW_ARRAY(p->arena, dt_tensor, n_results * (size_t)n_replicas);
         for (int r = 0; r < n_replicas; r++) launches[r].bad_index = &bad[way][r];
-        dt_plan_run run = {p->compilation->plans[f], way == 0 ? compiled_run : printed_c_run, way == 0 ? (void *)&p->llvm : p, n_replicas, launches, inputs,
-                           &p->memories[way], results[way]};
+        dt_plan_run run = {p->compilation->plans[f],
+                           way == 0 ? printed_c_run_llvm : printed_c_run,
+                           p,
+                           n_replicas,
+                           launches,
+                           inputs,
+                           &p->memories[way],
+                           results[way]};
         expect_ok(dt_plan_execute(p->arena, &run));
     }
     for (size_t i = 0; i < n_results * (size_t)n_replicas; i++)
