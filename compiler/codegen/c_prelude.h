@@ -11,26 +11,19 @@ typedef int64_t __attribute__((may_alias)) i64;
 typedef float __attribute__((may_alias)) f32;
 typedef double __attribute__((may_alias)) f64;
 
-static inline i32 bits_i32(float x) {
-    i32 bits;
-    __builtin_memcpy(&bits, &x, 4);
-    return bits;
-}
-static inline float bits_f32(i32 bits) {
-    float x;
-    __builtin_memcpy(&x, &bits, 4);
-    return x;
-}
-static inline i64 bits_i64(double x) {
-    i64 bits;
-    __builtin_memcpy(&bits, &x, 8);
-    return bits;
-}
-static inline double bits_f64(i64 bits) {
-    double x;
-    __builtin_memcpy(&x, &bits, 8);
-    return x;
-}
+/* The same bits as another type. */
+#define BITS(name, to, from)                                                                                                                         \
+    static inline to name(from x) {                                                                                                                  \
+        to bits;                                                                                                                                     \
+        __builtin_memcpy(&bits, &x, sizeof x);                                                                                                       \
+        return bits;                                                                                                                                 \
+    }
+BITS(bits_i32, i32, f32)
+BITS(bits_f32, f32, i32)
+BITS(bits_i64, i64, f64)
+BITS(bits_f64, f64, i64)
+BITS(bits_u16, u16, _Float16)
+BITS(bits_f16, _Float16, u16)
 
 /* ---- floats: NaN if either is ---- */
 
@@ -51,17 +44,8 @@ static inline float round_bf16(float x) {
 }
 static inline u16 to_bf16(float x) { return (u16)((uint32_t)bits_i32(round_bf16(x)) >> 16); }
 static inline float from_bf16(u16 x) { return bits_f32((i32)((uint32_t)x << 16)); }
-static inline u16 to_f16(float x) {
-    _Float16 half = (_Float16)x;
-    u16 bits;
-    __builtin_memcpy(&bits, &half, 2);
-    return bits;
-}
-static inline float from_f16(u16 bits) {
-    _Float16 half;
-    __builtin_memcpy(&half, &bits, 2);
-    return half;
-}
+static inline u16 to_f16(float x) { return bits_u16((_Float16)x); }
+static inline float from_f16(u16 bits) { return bits_f16(bits); }
 static inline float round_f16(float x) { return from_f16(to_f16(x)); }
 
 /* ---- vectors ---- */

@@ -84,9 +84,6 @@ static const char *on_integers(dt_c_nest *n, dt_scalar_op op, dt_dtype dtype, co
     case DT_SCALAR_FLOOR:
     case DT_SCALAR_ROUND: return x[0];
     case DT_SCALAR_FUSED: return FORMAT(n, "(%s)(%s * %s + %s)", type, x[0], x[1], x[2]);
-    case DT_SCALAR_AND: return FORMAT(n, "(%s)(%s & %s)", type, x[0], x[1]);
-    case DT_SCALAR_OR: return FORMAT(n, "(%s)(%s | %s)", type, x[0], x[1]);
-    case DT_SCALAR_XOR: return FORMAT(n, "(%s)(%s ^ %s)", type, x[0], x[1]);
     case DT_SCALAR_SHIFT_LEFT:
     case DT_SCALAR_SHIFT_RIGHT:
         return FORMAT(n, "(%s)shift_%s((uint%d_t)%s, (uint%d_t)%s, %d)", type, op == DT_SCALAR_SHIFT_LEFT ? "left" : "right", bits, x[0], bits, x[1],
@@ -103,6 +100,10 @@ static const char *scalar(dt_c_nest *n, const dt_instruction *instruction, const
     bool is_float = dt_dtype_is_float(dtype);
     const char *type = dt_c_type(dtype);
     dt_scalar_op op = instruction->scalar;
+    static const char *const signs[DT_N_SCALARS] = {
+        [DT_SCALAR_ADD] = "+",  [DT_SCALAR_SUBTRACT] = "-",    [DT_SCALAR_MULTIPLY] = "*", [DT_SCALAR_EQUAL] = "==", [DT_SCALAR_NOT_EQUAL] = "!=",
+        [DT_SCALAR_LESS] = "<", [DT_SCALAR_LESS_EQUAL] = "<=", [DT_SCALAR_AND] = "&",      [DT_SCALAR_OR] = "|",     [DT_SCALAR_XOR] = "^"};
+    if (signs[op] != NULL) return FORMAT(n, "(%s)(%s %s %s)", dt_c_type(instruction->dtype), x[0], signs[op], x[1]);
     switch (op) {
     case DT_SCALAR_SELECT: return FORMAT(n, "(%s ? %s : %s)", x[0], x[1], x[2]);
     case DT_SCALAR_MINIMUM:
@@ -110,13 +111,6 @@ static const char *scalar(dt_c_nest *n, const dt_instruction *instruction, const
         bool swap = is_float && is_number(n->nest, instruction->operands[1]);
         return extreme(n, op == DT_SCALAR_MAXIMUM ? "higher" : "lower", dtype, x[swap], x[!swap]);
     }
-    case DT_SCALAR_EQUAL: return FORMAT(n, "(%s == %s)", x[0], x[1]);
-    case DT_SCALAR_NOT_EQUAL: return FORMAT(n, "(%s != %s)", x[0], x[1]);
-    case DT_SCALAR_LESS: return FORMAT(n, "(%s < %s)", x[0], x[1]);
-    case DT_SCALAR_LESS_EQUAL: return FORMAT(n, "(%s <= %s)", x[0], x[1]);
-    case DT_SCALAR_ADD: return FORMAT(n, "(%s)(%s + %s)", type, x[0], x[1]);
-    case DT_SCALAR_SUBTRACT: return FORMAT(n, "(%s)(%s - %s)", type, x[0], x[1]);
-    case DT_SCALAR_MULTIPLY: return FORMAT(n, "(%s)(%s * %s)", type, x[0], x[1]);
     case DT_SCALAR_DIVIDE: return FORMAT(n, is_float ? "(%s)(%s / %s)" : "(%s)quotient(%s, %s)", type, x[0], x[1]);
     default: return is_float ? on_floats(n, op, dtype, x) : on_integers(n, op, dtype, x);
     }
