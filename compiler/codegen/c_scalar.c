@@ -38,17 +38,6 @@ const char *dt_c_identity(dt_c_nest *n, dt_combiner combiner, dt_dtype dtype) {
     return dt_dtype_is_float(dtype) ? real(n, value.f, dtype) : integer(n, value.i);
 }
 
-/* Whether LLVM's builder makes a constant of a float, other than NaN: then it is the operand of a maximum that is given when both are equal. */
-static bool is_number(const dt_nest *nest, int i) {
-    const dt_instruction *x = &nest->instructions[i];
-    if (x->kind == DT_INSTRUCTION_CONSTANT) return !isnan(x->number);
-    if (x->kind == DT_INSTRUCTION_SCALAR && x->scalar > DT_SCALAR_DIVIDE && x->scalar != DT_SCALAR_NEGATE) return false;
-    if (x->kind != DT_INSTRUCTION_SCALAR && x->kind != DT_INSTRUCTION_CONVERT) return false;
-    for (int k = 0; k < x->n_operands; k++)
-        if (!is_number(nest, x->operands[k])) return false;
-    return true;
-}
-
 /* ---- arithmetic ---- */
 
 static const char *extreme(dt_c_nest *n, const char *name, dt_dtype dtype, const char *a, const char *b) {
@@ -108,7 +97,7 @@ static const char *scalar(dt_c_nest *n, const dt_instruction *instruction, const
     case DT_SCALAR_SELECT: return FORMAT(n, "(%s ? %s : %s)", x[0], x[1], x[2]);
     case DT_SCALAR_MINIMUM:
     case DT_SCALAR_MAXIMUM: {
-        bool swap = is_float && is_number(n->nest, instruction->operands[1]);
+        bool swap = is_float && dt_nest_is_number(n->nest, instruction->operands[1]);
         return extreme(n, op == DT_SCALAR_MAXIMUM ? "higher" : "lower", dtype, x[swap], x[!swap]);
     }
     case DT_SCALAR_DIVIDE: return FORMAT(n, is_float ? "(%s)(%s / %s)" : "(%s)quotient(%s, %s)", type, x[0], x[1]);

@@ -29,10 +29,6 @@ static bool is_number(LLVMValueRef value) { /* a constant that is not NaN: all o
  * it, and all of it when the first is known to be a number. */
 static LLVMValueRef float_extreme(dt_llvm_emitter *e, LLVMRealPredicate predicate, LLVMValueRef a, LLVMValueRef b) {
     LLVMBuilderRef builder = e->builder;
-    if (is_number(b)) {
-        LLVMValueRef swap = a;
-        a = b, b = swap;
-    }
     LLVMValueRef better = LLVMBuildSelect(builder, LLVMBuildFCmp(builder, predicate, a, b, ""), a, b, "");
     return is_number(a) ? better : LLVMBuildSelect(builder, LLVMBuildFCmp(builder, LLVMRealUNO, a, a, ""), a, better, "");
 }
@@ -202,10 +198,11 @@ static LLVMValueRef on_integers(dt_llvm_emitter *e, dt_scalar_op op, LLVMValueRe
 static LLVMValueRef scalar(dt_llvm_nest *n, const dt_instruction *instruction, LLVMValueRef *x) {
     dt_llvm_emitter *e = n->e;
     dt_dtype dtype = n->nest->instructions[instruction->operands[0]].dtype;
+    bool swap = instruction->n_operands == 2 && dt_dtype_is_float(dtype) && dt_nest_is_number(n->nest, instruction->operands[1]);
     switch (instruction->scalar) {
     case DT_SCALAR_SELECT: return LLVMBuildSelect(e->builder, x[0], x[1], x[2], "");
-    case DT_SCALAR_MINIMUM: return dt_llvm_minimum(e, x[0], x[1], dtype);
-    case DT_SCALAR_MAXIMUM: return dt_llvm_maximum(e, x[0], x[1], dtype);
+    case DT_SCALAR_MINIMUM: return dt_llvm_minimum(e, x[swap], x[!swap], dtype);
+    case DT_SCALAR_MAXIMUM: return dt_llvm_maximum(e, x[swap], x[!swap], dtype);
     default: break;
     }
     if (dt_dtype_is_float(dtype)) return on_floats(e, instruction->scalar, x[0], x[1], x[2]);

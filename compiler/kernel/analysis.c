@@ -1,9 +1,9 @@
 /* analysis: see the header. */
 #include "compiler/kernel/analysis.h"
-
 #include "compiler/kernel/view.h"
 
 #include <assert.h>
+#include <math.h>
 
 bool dt_buffers_are_one(const dt_plan *plan, int a, int b) {
     const dt_buffer *x = &plan->buffers[a], *y = &plan->buffers[b];
@@ -37,6 +37,16 @@ bool dt_nest_stores_into(const dt_plan *plan, const dt_kernel_function *kernel, 
     for (int s = 0; s < nest->n_stores; s++)
         if (dt_arguments_overlap(plan, kernel, nest->stores[s].address.buffer, argument)) return true;
     return false;
+}
+
+bool dt_nest_is_number(const dt_nest *nest, int instruction) {
+    const dt_instruction *x = &nest->instructions[instruction];
+    if (x->kind == DT_INSTRUCTION_CONSTANT) return !isnan(x->number);
+    if (x->kind == DT_INSTRUCTION_SCALAR && x->scalar > DT_SCALAR_DIVIDE && x->scalar != DT_SCALAR_NEGATE) return false;
+    if (x->kind != DT_INSTRUCTION_SCALAR && x->kind != DT_INSTRUCTION_CONVERT) return false;
+    for (int k = 0; k < x->n_operands; k++)
+        if (!dt_nest_is_number(nest, x->operands[k])) return false;
+    return true;
 }
 
 bool dt_nest_stores_sum(const dt_nest *nest) {

@@ -21,6 +21,9 @@ bool dt_nest_stores_into(const dt_plan *plan, const dt_kernel_function *kernel, 
 /* The loops, of those in order of execution, that a load of `argument` stays in because of what is stored between two iterations. `group`: the nests
  * that share a loop over rows with this one, itself among them. */
 int dt_nest_load_level(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int argument, const dt_nest *group, int n_group);
+/* Whether a float is a constant other than NaN, also where that is a parameter of a routine. A maximum of equal numbers, 0 and -0, is its second
+ * operand, but of one with such a constant the other operand. */
+bool dt_nest_is_number(const dt_nest *nest, int instruction);
 /* Whether what the nest stores is its sum, once, so that it can be kept there while it is added to. */
 bool dt_nest_stores_sum(const dt_nest *nest);
 
