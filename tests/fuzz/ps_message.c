@@ -1,5 +1,6 @@
 /* A message of parameter servers, from anywhere: two bytes say how long a payload is at the end (65535: there is none), the rest are head and fields.
- * As they are they are refused, or written again to the byte; and so with a checksum that fits, by which all is reached that comes after it. */
+ * As they are they are refused, or written again to the byte, but for texts, which are made printable as they are read: what is written then is read
+ * and written to the byte. And so with a checksum that fits, by which all is reached that comes after it. */
 #include "runtime/ps/connection.h"
 
 #include <stdlib.h>
@@ -23,18 +24,27 @@ static void meet(dt_ps_introduction theirs) {
     dt_status_free(dt_ps_compare(&ours, &theirs, &why));
 }
 
+static void write_again(const dt_ps_message *message, const dt_ps_head *head, const uint8_t *bytes, size_t n, const dt_ps_payload *payload) {
+    static dt_ps_message read;
+    static dt_ps_buffer again, third;
+    dt_ps_head read_head;
+    size_t n_again, n_third;
+    if (dt_ps_encode(message, head, &again, &n_again) != NULL) abort();
+    if (n_again == n && memcmp(again.bytes, bytes, n) == 0) return;
+    if (dt_ps_decode(again.bytes, n_again, payload, &read_head, &read) != NULL) abort();
+    if (dt_ps_encode(&read, &read_head, &third, &n_third) != NULL || n_third != n_again || memcmp(third.bytes, again.bytes, n_again) != 0) abort();
+}
+
 static void use(const uint8_t *bytes, size_t n, const dt_ps_payload *payload) {
     static dt_ps_message message;
-    static dt_ps_buffer again;
     dt_ps_head head;
-    size_t n_again;
     dt_status *status = dt_ps_decode(bytes, n, payload, &head, &message);
     if (status != NULL) {
         if (dt_status_code(status) != DT_DATA_LOSS) abort();
         dt_status_free(status);
         return;
     }
-    if (dt_ps_encode(&message, &head, &again, &n_again) != NULL || n_again != n || memcmp(again.bytes, bytes, n) != 0) abort();
+    write_again(&message, &head, bytes, n, payload);
     dt_ps_connection connection = {.version = head.version, .session = head.session, .n_received = head.sequence};
     if (dt_ps_check_head(&connection, &head) != NULL) abort();
     dt_status_free(dt_ps_check_head(&connection, &head));
