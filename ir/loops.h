@@ -26,6 +26,8 @@ typedef enum dt_combiner {
 const char *dt_combiner_name(dt_combiner combiner);
 /* What a reduction of elements of `dtype` starts from, and what is left where it has none; of argmax and argmin, the element that loses to all. */
 dt_scalar dt_combiner_identity(dt_combiner combiner, dt_dtype dtype);
+/* Whether it finds where the best element is, and not a value. */
+static inline bool dt_combiner_is_position(dt_combiner combiner) { return combiner == DT_COMBINE_ARGMAX || combiner == DT_COMBINE_ARGMIN; }
 
 typedef struct dt_index {
     int64_t *coefficients; /* [n_loops] */
@@ -35,15 +37,15 @@ typedef struct dt_index {
 } dt_index;
 
 typedef struct dt_access {
-    dt_index *dims; /* [rank of the operand] */
-    bool guarded;   /* some element may be outside: it reads as `outside`, and inside(x) is false */
+    dt_index *dims;    /* [rank of the operand] */
+    bool guarded;      /* some element may be outside: it reads as `outside`, and inside(x) is false */
     dt_scalar outside; /* of the operand's type: all its bits are 0 but for maximum windows (-inf) and the like */
 } dt_access;
 
 struct dt_loops {
-    int n_loops;      /* all */
-    int n_outer;      /* the first n_outer are the result's dimensions, in order, unless `result` is given */
-    int64_t *extents; /* [n_loops] constants, DT_BATCH or DT_GATHERED */
+    int n_loops;         /* all */
+    int n_outer;         /* the first n_outer are the result's dimensions, in order, unless `result` is given */
+    int64_t *extents;    /* [n_loops] constants, DT_BATCH or DT_GATHERED */
     dt_access *operands; /* [operands of the value] */
     dt_access *result;   /* NULL, or where each iteration adds its body to a result of zeros (scatter): then n_outer == n_loops */
     dt_combiner combiner;

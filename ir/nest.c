@@ -357,7 +357,7 @@ static void combine_positions(nest *nest, const dt_elements *body, int64_t start
 /* Adds a run to the sums: each element to its own, or all to the first when the run loop is reduced. */
 static void combine_run(nest *nest, const dt_elements *body, int64_t start, int n, bool along) {
     dt_combiner combiner = nest->loops->combiner;
-    if (combiner == DT_COMBINE_ARGMAX || combiner == DT_COMBINE_ARGMIN) {
+    if (dt_combiner_is_position(combiner)) {
         combine_positions(nest, body, start, n, along);
     } else if (nest->is_float) {
         for (int i = 0; i < n; i++) {
@@ -405,7 +405,7 @@ static bool advance(nest *nest, int first, int end) {
 /* Puts n sums, or the positions that won, side by side along the run loop from `element` on; they are rounded once all are there. */
 static void put_sums(const nest *nest, int64_t element, int64_t step, int n) {
     dt_scalar *to = nest->result->data + element;
-    bool is_position = nest->loops->combiner == DT_COMBINE_ARGMAX || nest->loops->combiner == DT_COMBINE_ARGMIN;
+    bool is_position = dt_combiner_is_position(nest->loops->combiner);
     for (int i = 0; i < n && is_position; i++) to[i * step].i = nest->winners[i] == INT64_MAX ? 0 : nest->winners[i];
     for (int i = 0; i < n && !is_position; i++) to[i * step] = nest->sums[i];
 }
@@ -419,7 +419,7 @@ static void put_body(dt_scalar *to, int64_t step, int n, const dt_elements *body
 static void round_result(const nest *nest) {
     dt_wide *result = nest->result;
     dt_dtype dtype = nest->value->dtype;
-    bool is_position = nest->loops->combiner == DT_COMBINE_ARGMAX || nest->loops->combiner == DT_COMBINE_ARGMIN;
+    bool is_position = dt_combiner_is_position(nest->loops->combiner);
     if (is_position || nest->is_float == dt_dtype_is_float(dtype))
         dt_scalars_round(result->data, result->n, dtype);
     else

@@ -74,27 +74,12 @@ typedef struct partials {
     const char *at;
 } partials;
 
-static bool is_position(dt_combiner combiner) { return combiner == DT_COMBINE_ARGMAX || combiner == DT_COMBINE_ARGMIN; }
 static bool is_constant(int64_t extent) { return !dt_dim_is_symbol(extent); }
-
-static dt_dtype reduced_dtype(const dt_c_nest *n, const dt_reduction *reduction) {
-    return is_position(reduction->combiner) ? n->nest->instructions[reduction->operand].dtype : reduction->dtype;
-}
 
 static bool vector_is_reduced(const dt_c_nest *n) { return n->choices->width > 1 && n->nest->loops[n->choices->vector_loop].reduced; }
 
-/* The search for the best position whose best element is what reduction r looks for, or -1. */
-static int found_by(const dt_c_nest *n, int r) {
-    const dt_reduction *reduction = &n->nest->reductions[r];
-    dt_combiner position = reduction->combiner == DT_COMBINE_MAX   ? DT_COMBINE_ARGMAX
-                           : reduction->combiner == DT_COMBINE_MIN ? DT_COMBINE_ARGMIN
-                                                                   : DT_COMBINE_NONE;
-    for (int k = 0; k < n->nest->n_reductions && position != DT_COMBINE_NONE && !vector_is_reduced(n); k++) {
-        const dt_reduction *other = &n->nest->reductions[k];
-        if (other->combiner == position && other->operand == reduction->operand && reduced_dtype(n, other) == reduction->dtype) return k;
-    }
-    return -1;
-}
+/* dt_reduction_found_by; but lanes have positions of their own, and no best element. */
+static int found_by(const dt_c_nest *n, int r) { return vector_is_reduced(n) ? -1 : dt_reduction_found_by(n->nest, r); }
 
 /* Are the sums of this nest made in several parts of the packed loop? */
 static bool has_parts(const dt_c_nest *n) {
@@ -125,17 +110,17 @@ static void begin_reductions(dt_c_nest *n, partials p) {
     for (int r = 0; r < n->nest->n_reductions; r++) {
         const dt_reduction *reduction = &n->nest->reductions[r];
         if (found_by(n, r) >= 0) continue;
-        dt_dtype dtype = reduced_dtype(n, reduction);
+        dt_dtype dtype = dt_reduction_element(n->nest, reduction);
         LINE(n, "%s s%d[%d];", dt_c_type(dtype), r, p.n);
         LINE(n, "for (int k = 0; k < %d; k++) s%d[k] = %s;", p.n, r, dt_c_identity(n, reduction->combiner, dtype));
-        if (is_position(reduction->combiner)) LINE(n, "i64 at%d[%d] = {0};", r, p.n);
+        if (dt_combiner_is_position(reduction->combiner)) LINE(n, "i64 at%d[%d] = {0};", r, p.n);
     }
 }
 
 /* Is x better than best? NaN is better than any number, and not better than NaN. */
 static const char *is_better(dt_c_nest *n, const dt_reduction *reduction, const char *x, const char *best) {
     bool greatest = reduction->combiner == DT_COMBINE_ARGMAX;
-    if (!dt_dtype_is_float(reduced_dtype(n, reduction))) return FORMAT(n, "(%s %s %s)", x, greatest ? ">" : "<", best);
+    if (!dt_dtype_is_float(dt_reduction_element(n->nest, reduction))) return FORMAT(n, "(%s %s %s)", x, greatest ? ">" : "<", best);
     return FORMAT(n, "(!(%s %s %s) && %s == %s)", x, greatest ? "<=" : ">=", best, best, best);
 }
 
@@ -155,7 +140,7 @@ static void accumulate(dt_c_nest *n, partials p) {
         const dt_instruction *operand = &n->nest->instructions[reduction->operand];
         const char *s = FORMAT(n, "s%d[%s]", r, p.at), *x = n->values[reduction->operand];
         if (found_by(n, r) >= 0) continue;
-        if (is_position(reduction->combiner)) {
+        if (dt_combiner_is_position(reduction->combiner)) {
             LINE(n, "if (%s) %s = %s, at%d[%s] = %s;", is_better(n, reduction, x, s), s, x, r, p.at, position(n));
         } else if (dt_reduction_is_product(n->nest, reduction)) {
             LINE(n, "%s = __builtin_fma%s(%s, %s, %s);", s, reduction->dtype == DT_F64 ? "" : "f", n->values[operand->operands[0]],
@@ -174,7 +159,7 @@ static void end_reductions(dt_c_nest *n, partials p) {
         if (found_by(n, r) >= 0) continue;
         LINE(n, "for (int half = %d; half >= 1; half /= 2)", p.n / 2);
         LINE(n, "for (int k = 0; k < half; k++)");
-        if (is_position(reduction->combiner)) /* of equal elements the lower position wins */
+        if (dt_combiner_is_position(reduction->combiner)) /* of equal elements the lower position wins */
             LINE(n, "if (%s || (at%d[k + half] < at%d[k] && !%s)) %s = %s, at%d[k] = at%d[k + half];", is_better(n, reduction, b, a), r, r,
                  is_better(n, reduction, a, b), a, b, r, r);
         else
@@ -185,7 +170,7 @@ static void end_reductions(dt_c_nest *n, partials p) {
         if (x->kind != DT_INSTRUCTION_REDUCED) continue;
         const dt_reduction *reduction = &n->nest->reductions[x->index];
         int finder = found_by(n, x->index);
-        bool positions = is_position(reduction->combiner);
+        bool positions = dt_combiner_is_position(reduction->combiner);
         n->values[i] =
             positions ? FORMAT(n, "(%s)at%d[0]", dt_c_type(reduction->dtype), x->index) : FORMAT(n, "s%d[0]", finder >= 0 ? finder : x->index);
     }

@@ -15,8 +15,6 @@ enum {
 
 #define FORMAT(n, ...) dt_arena_format((n)->f->arena, __VA_ARGS__)
 
-static bool is_position(dt_combiner combiner) { return combiner == DT_COMBINE_ARGMAX || combiner == DT_COMBINE_ARGMIN; }
-
 /* ---- analysis ---- */
 
 static int first_reduced(const dt_nest *nest) {
@@ -204,7 +202,7 @@ static void begin_reductions(dt_cuda_nest *n) {
     for (int r = 0; r < n->nest->n_reductions; r++) {
         const dt_reduction *reduction = &n->nest->reductions[r];
         const char *name = accumulator_name(n, r);
-        if (is_position(reduction->combiner))
+        if (dt_combiner_is_position(reduction->combiner))
             dt_cuda_line(n->f, "candidate<%s> %s = {0, -1};", reduced_type(n, reduction), name);
         else
             dt_cuda_line(n->f, "%s %s = %s;", dt_cuda_type(reduction->dtype), name, dt_cuda_identity(n, reduction->combiner, reduction->dtype));
@@ -227,7 +225,7 @@ static void accumulate(dt_cuda_nest *n) {
         const dt_reduction *reduction = &n->nest->reductions[r];
         const dt_instruction *operand = &n->nest->instructions[reduction->operand];
         const char *name = accumulator_name(n, r), *value = n->values[reduction->operand];
-        if (is_position(reduction->combiner)) {
+        if (dt_combiner_is_position(reduction->combiner)) {
             dt_cuda_line(n->f, "consider<%s, %s>(%s, %s, %s);", reduction->combiner == DT_COMBINE_ARGMAX ? "greatest" : "least",
                          reduced_type(n, reduction), name, value, position(n));
         } else if (dt_reduction_is_product(n->nest, reduction)) {
@@ -249,7 +247,7 @@ static void reduce_team(dt_cuda_nest *n) {
     for (int r = 0; r < n->nest->n_reductions; r++) {
         dt_combiner combiner = n->nest->reductions[r].combiner;
         const char *name = accumulator_name(n, r);
-        if (is_position(combiner))
+        if (dt_combiner_is_position(combiner))
             dt_cuda_line(n->f, "%s = best_of_%s<%s%s>(%s%s);", name, warp ? "warp" : "block", combiner == DT_COMBINE_ARGMAX ? "greatest" : "least",
                          warps, name, partials);
         else
@@ -262,7 +260,7 @@ static void take_results(dt_cuda_nest *n) {
         if (n->nest->instructions[i].kind != DT_INSTRUCTION_REDUCED) continue;
         int r = n->nest->instructions[i].index;
         const char *name = accumulator_name(n, r);
-        n->values[i] = is_position(n->nest->reductions[r].combiner) ? FORMAT(n, "(%s.position < 0 ? 0 : %s.position)", name, name) : name;
+        n->values[i] = dt_combiner_is_position(n->nest->reductions[r].combiner) ? FORMAT(n, "(%s.position < 0 ? 0 : %s.position)", name, name) : name;
     }
 }
 

@@ -32,7 +32,8 @@ static void find_levels(dt_llvm_nest *n, const dt_nest *group, int n_group) {
     int *of_loop = DT_NEW_ARRAY(n->e->arena, int, nest->n_loops), *least = DT_NEW_ARRAY(n->e->arena, int, nest->n_instructions);
     for (int p = 0; p < nest->n_loops; p++) of_loop[n->choices->order[p]] = p + 1;
     for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) least[i] = dt_nest_load_level(f->plan, f->kernel, nest, nest->instructions[i].address.buffer, group, n_group);
+        if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD)
+            least[i] = dt_nest_load_level(f->plan, f->kernel, nest, nest->instructions[i].address.buffer, group, n_group);
     dt_depths depths = {of_loop, n->n_outer, least, n->choices->tiled ? dt_nest_tile_loops(nest) : 0};
     dt_nest_place(n->e->arena, nest, n->depends, &depths, n->levels, n->late);
 }
@@ -56,11 +57,8 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
     dt_llvm_nest *n = DT_NEW(e->arena, dt_llvm_nest);
     int n_instructions = nest->n_instructions;
     assert(nest->n_loops <= 64);
-    *n = (dt_llvm_nest){.e = e,
-                        .nest = nest,
-                        .choices = &e->at_work.choices[nest - e->at_work.kernel->nests],
-                        .n_outer = dt_nest_n_outer(nest),
-                        .n_copies = 1};
+    *n = (dt_llvm_nest){
+        .e = e, .nest = nest, .choices = &e->at_work.choices[nest - e->at_work.kernel->nests], .n_outer = dt_nest_n_outer(nest), .n_copies = 1};
     n->depends = DT_NEW_ARRAY(e->arena, uint64_t, n_instructions);
     n->levels = DT_NEW_ARRAY(e->arena, int, n_instructions);
     n->late = DT_NEW_ARRAY(e->arena, bool, n_instructions);

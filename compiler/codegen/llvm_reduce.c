@@ -8,13 +8,6 @@
 
 #include <assert.h>
 
-static bool is_position(dt_combiner combiner) { return combiner == DT_COMBINE_ARGMAX || combiner == DT_COMBINE_ARGMIN; }
-
-/* The type in which elements are combined: the accumulator's; for positions the compared element's. */
-static dt_dtype reduced_dtype(const dt_llvm_nest *n, const dt_reduction *reduction) {
-    return is_position(reduction->combiner) ? n->nest->instructions[reduction->operand].dtype : reduction->dtype;
-}
-
 static bool vector_is_reduced(const dt_llvm_nest *n) { return n->width > 1 && n->nest->loops[n->choices->vector_loop].reduced; }
 
 /* Positions within the reduced loops fit i32, as a rule. */
@@ -35,18 +28,8 @@ static LLVMValueRef identity(dt_llvm_emitter *e, dt_combiner combiner, dt_dtype 
     return dt_dtype_is_float(dtype) ? dt_llvm_real(type, value.f) : dt_llvm_integer(type, value.i);
 }
 
-/* The search for the best position whose best element is what reduction r looks for, or -1: a maximum beside its position is found once. */
-static int found_by(const dt_llvm_nest *n, int r) {
-    const dt_reduction *reduction = &n->nest->reductions[r];
-    dt_combiner position = reduction->combiner == DT_COMBINE_MAX   ? DT_COMBINE_ARGMAX
-                           : reduction->combiner == DT_COMBINE_MIN ? DT_COMBINE_ARGMIN
-                                                                   : DT_COMBINE_NONE;
-    for (int k = 0; k < n->nest->n_reductions && position != DT_COMBINE_NONE && !vector_is_reduced(n); k++) {
-        const dt_reduction *other = &n->nest->reductions[k];
-        if (other->combiner == position && other->operand == reduction->operand && reduced_dtype(n, other) == reduction->dtype) return k;
-    }
-    return -1;
-}
+/* dt_reduction_found_by; but lanes have positions of their own, and no best element. */
+static int found_by(const dt_llvm_nest *n, int r) { return vector_is_reduced(n) ? -1 : dt_reduction_found_by(n->nest, r); }
 
 static void begin_copy(dt_llvm_nest *n) {
     dt_llvm_emitter *e = n->e;
@@ -57,8 +40,8 @@ static void begin_copy(dt_llvm_nest *n) {
         int width = wide ? n->width : 1;
         if (found_by(n, r) >= 0) continue;
         n->slots[r] = e->n_carried;
-        e->carried[e->n_carried++] = identity(e, reduction->combiner, reduced_dtype(n, reduction), width);
-        if (is_position(reduction->combiner)) e->carried[e->n_carried++] = LLVMConstNull(dt_llvm_vector(position_type(n), width));
+        e->carried[e->n_carried++] = identity(e, reduction->combiner, dt_reduction_element(n->nest, reduction), width);
+        if (dt_combiner_is_position(reduction->combiner)) e->carried[e->n_carried++] = LLVMConstNull(dt_llvm_vector(position_type(n), width));
     }
 }
 
@@ -119,7 +102,7 @@ static void reduce_position(dt_llvm_nest *n, const dt_reduction *reduction, LLVM
     dt_llvm_emitter *e = n->e;
     int width = dt_llvm_width(slot[0]);
     LLVMValueRef x = dt_llvm_operand(n, reduction->operand, width > 1);
-    LLVMValueRef better = is_better(e, reduction->combiner == DT_COMBINE_ARGMAX, reduced_dtype(n, reduction), x, slot[0]);
+    LLVMValueRef better = is_better(e, reduction->combiner == DT_COMBINE_ARGMAX, dt_reduction_element(n->nest, reduction), x, slot[0]);
     if (n->mask != NULL && vector_is_reduced(n)) better = LLVMBuildAnd(e->builder, better, n->mask, "");
     slot[0] = LLVMBuildSelect(e->builder, better, x, slot[0], "");
     slot[1] = LLVMBuildSelect(e->builder, better, current_position(n, width), slot[1], "");
@@ -144,7 +127,7 @@ void dt_llvm_reduce_step(dt_llvm_nest *n) {
         const dt_reduction *reduction = &n->nest->reductions[r];
         LLVMValueRef *slot = &n->e->carried[n->slots[r]];
         if (found_by(n, r) >= 0) continue;
-        if (is_position(reduction->combiner))
+        if (dt_combiner_is_position(reduction->combiner))
             reduce_position(n, reduction, slot);
         else
             reduce_value(n, reduction, slot);
@@ -181,11 +164,11 @@ static void end_copy(dt_llvm_nest *n) {
         const dt_reduction *reduction = &n->nest->reductions[r];
         int finder = found_by(n, r);
         LLVMValueRef *slot = &e->carried[n->slots[finder >= 0 ? finder : r]];
-        bool positions = is_position(reduction->combiner);
+        bool positions = dt_combiner_is_position(reduction->combiner);
         results[r] = slot[positions];
         if (vector_is_reduced(n)) {
             if (positions)
-                results[r] = position_tree(e, reduction->combiner == DT_COMBINE_ARGMAX, reduced_dtype(n, reduction), slot[0], slot[1]);
+                results[r] = position_tree(e, reduction->combiner == DT_COMBINE_ARGMAX, dt_reduction_element(n->nest, reduction), slot[0], slot[1]);
             else
                 results[r] = value_tree(e, reduction->combiner, reduction->dtype, slot[0]);
         }

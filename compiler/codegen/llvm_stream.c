@@ -1,4 +1,4 @@
-/* llvm_stream: stores past the caches (compiler/passes/choose_streaming.c says which).
+/* llvm_stream: stores past the caches (compiler/passes/choose_stores.c says which).
  *
  * These stores need addresses that are multiples of a register, which the runtime's buffers have; a kernel that is called with others takes ordinary
  * ones. Streaming stores are not ordered with what follows, so a fence ends them: whoever is told that the kernel is done finds its results. */

@@ -39,6 +39,22 @@ bool dt_nest_stores_into(const dt_plan *plan, const dt_kernel_function *kernel, 
     return false;
 }
 
+dt_dtype dt_reduction_element(const dt_nest *nest, const dt_reduction *reduction) {
+    return dt_combiner_is_position(reduction->combiner) ? nest->instructions[reduction->operand].dtype : reduction->dtype;
+}
+
+int dt_reduction_found_by(const dt_nest *nest, int r) {
+    const dt_reduction *reduction = &nest->reductions[r];
+    dt_combiner position = reduction->combiner == DT_COMBINE_MAX   ? DT_COMBINE_ARGMAX
+                           : reduction->combiner == DT_COMBINE_MIN ? DT_COMBINE_ARGMIN
+                                                                   : DT_COMBINE_NONE;
+    for (int k = 0; k < nest->n_reductions && position != DT_COMBINE_NONE; k++) {
+        const dt_reduction *other = &nest->reductions[k];
+        if (other->combiner == position && other->operand == reduction->operand && dt_reduction_element(nest, other) == reduction->dtype) return k;
+    }
+    return -1;
+}
+
 bool dt_nest_is_number(const dt_nest *nest, int instruction) {
     const dt_instruction *x = &nest->instructions[instruction];
     if (x->kind == DT_INSTRUCTION_CONSTANT) return !isnan(x->number);

@@ -21,6 +21,10 @@ bool dt_nest_stores_into(const dt_plan *plan, const dt_kernel_function *kernel, 
 /* The loops, of those in order of execution, that a load of `argument` stays in because of what is stored between two iterations. `group`: the nests
  * that share a loop over rows with this one, itself among them. */
 int dt_nest_load_level(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int argument, const dt_nest *group, int n_group);
+/* The type in which elements are combined: the accumulator's; for positions the compared element's. */
+dt_dtype dt_reduction_element(const dt_nest *nest, const dt_reduction *reduction);
+/* The search for the best position whose best element is what reduction r looks for, or -1: a maximum beside its position is found once. */
+int dt_reduction_found_by(const dt_nest *nest, int r);
 /* Whether a float is a constant other than NaN, also where that is a parameter of a routine. A maximum of equal numbers, 0 and -0, is its second
  * operand, but of one with such a constant the other operand. */
 bool dt_nest_is_number(const dt_nest *nest, int instruction);

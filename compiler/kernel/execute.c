@@ -180,7 +180,7 @@ static void accumulate(dt_run *run, int r, int64_t position) {
                                        [DT_COMBINE_PRODUCT] = DT_SCALAR_MULTIPLY,
                                        [DT_COMBINE_MAX] = DT_SCALAR_MAXIMUM,
                                        [DT_COMBINE_MIN] = DT_SCALAR_MINIMUM};
-    if (reduction->combiner == DT_COMBINE_ARGMAX || reduction->combiner == DT_COMBINE_ARGMIN) {
+    if (dt_combiner_is_position(reduction->combiner)) {
         if (position > 0 && !better(x, run->accumulators[r], dtype, reduction->combiner)) return;
         run->accumulators[r] = x;
         run->best[r] = position;
@@ -229,8 +229,7 @@ static void statement(dt_run *run, int n_outer) {
     if (nest->n_reductions > 0) walk_reduced(run, n_outer, &position);
     for (int l = n_outer; l < nest->n_loops; l++) run->loops[l] = 0; /* what follows is outside of them */
     for (int r = 0; r < nest->n_reductions; r++)
-        if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN)
-            run->accumulators[r] = of_integer(run->best[r]);
+        if (dt_combiner_is_position(nest->reductions[r].combiner)) run->accumulators[r] = of_integer(run->best[r]);
     for (int i = 0; i < nest->n_instructions; i++) /* what no reduced loop changes may not have been met at all */
         if (run->late[i] || !run->inner[i])
             if (position == 0 || run->late[i]) run->scalars[i] = evaluate(run, &nest->instructions[i]);

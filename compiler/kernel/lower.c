@@ -438,7 +438,7 @@ static dt_nest finish(dt_context *c) {
 }
 
 static dt_dtype accumulator_of(const dt_value *root, const dt_loops *loops) {
-    if (loops->combiner == DT_COMBINE_ARGMAX || loops->combiner == DT_COMBINE_ARGMIN) return DT_I64;
+    if (dt_combiner_is_position(loops->combiner)) return DT_I64;
     return root->dtype == DT_BOOL ? DT_U8 : dt_dtype_of_sums(root->dtype);
 }
 
@@ -464,7 +464,7 @@ static void lower_root(dt_context *c, int r, const dt_affine *at, const dt_layou
         return;
     }
     dt_dtype accumulator = accumulator_of(root, e.loops);
-    bool position = e.loops->combiner == DT_COMBINE_ARGMAX || e.loops->combiner == DT_COMBINE_ARGMIN;
+    bool position = dt_combiner_is_position(e.loops->combiner);
     c->sums[r] = position ? body : dt_nest_convert(nest, body, accumulator);
     bool is_spread = layout->row_loop >= 0 || layout->n_spreads > 0; /* maybe over all reduced loops */
     if (!is_spread || (nest->n_loops > 0 && nest->loops[nest->n_loops - 1].reduced)) {

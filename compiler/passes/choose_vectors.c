@@ -43,7 +43,7 @@ static bool is_jammed(const dt_chooser *c) {
 
 static bool has_search(const dt_nest *nest) {
     for (int r = 0; r < nest->n_reductions; r++)
-        if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN) return true;
+        if (dt_combiner_is_position(nest->reductions[r].combiner)) return true;
     return false;
 }
 

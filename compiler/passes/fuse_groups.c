@@ -329,7 +329,7 @@ static dt_dtype stored_dtype(dt_fusion *f, const dt_value *value) {
     };
     const dt_loops *loops = dt_lowering_loops(f->lowering, value);
     if (loops == NULL || dt_placement_of(f, value)->required) return value->dtype;
-    if (loops->combiner != DT_COMBINE_ARGMAX && loops->combiner != DT_COMBINE_ARGMIN) return value->dtype;
+    if (!dt_combiner_is_position(loops->combiner)) return value->dtype;
     int64_t positions = 1;
     for (int l = loops->n_outer; l < loops->n_loops; l++) {
         if (dt_dim_is_symbol(loops->extents[l]) || loops->extents[l] > byte_positions) return value->dtype;

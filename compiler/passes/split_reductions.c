@@ -111,7 +111,7 @@ static bool cut_loop(splitting *s, int loop, int64_t most) {
 static bool can_split(const dt_nest *nest) {
     if (nest->n_reductions == 0 || nest->n_stores == 0 || nest->in_rows) return false;
     for (int r = 0; r < nest->n_reductions; r++)
-        if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN) return false;
+        if (dt_combiner_is_position(nest->reductions[r].combiner)) return false;
     for (int i = 0; i < nest->n_instructions; i++)
         if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return false; /* counted once */
     for (int l = 0; l < nest->n_loops; l++)

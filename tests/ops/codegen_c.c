@@ -4,7 +4,7 @@
 #include "tests/support/two_ways.h"
 
 enum {
-    SEEDS = 20
+    SEEDS = 50
 };
 
 static void small_examples(void **state) {

@@ -52,7 +52,7 @@ static inline printed_c printed_c_make(const char *name, const dt_compilation *c
     dt_codegen_c(p.arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, choices, &text);
     assert_non_null(mkdtemp(folder));
     printed_c_compile(&p, level, text.data, folder);
-    for (int way = 0; way < 2; way++) p.memories[way] = dt_memory_create(p.arena, compilation->module);
+    random_memories(p.arena, &p.random, compilation->module, p.memories);
     return p;
 }
 

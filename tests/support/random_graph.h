@@ -271,4 +271,13 @@ static inline dt_tensor random_tensor(dt_arena *arena, random_source *source, dt
     return tensor;
 }
 
+/* Two memories of a module with the same random variables. */
+static inline void random_memories(dt_arena *arena, random_source *source, const dt_module *module, dt_memory memories[2]) {
+    for (int way = 0; way < 2; way++) memories[way] = dt_memory_create(arena, module);
+    for (size_t v = 0; v < module->variables.n; v++) {
+        memories[0].variables[v] = random_tensor(arena, source, module->variables.items[v].dtype, module->variables.items[v].shape, 0);
+        memcpy(memories[1].variables[v].data, memories[0].variables[v].data, dt_tensor_bytes(&memories[1].variables[v]));
+    }
+}
+
 #endif

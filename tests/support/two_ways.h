@@ -44,12 +44,8 @@ static inline two_ways two_ways_make(dt_arena *arena, random_source *source, con
         ways.launches[way] = dt_arena_copy(arena, launches, sizeof *launches * (size_t)n_replicas);
         for (int r = 0; r < n_replicas; r++) ways.launches[way][r].bad_index = DT_NEW(arena, dt_bad_index);
         ways.results[way] = DT_NEW_ARRAY(arena, dt_tensor, (size_t)n_replicas * function->results.n);
-        ways.memories[way] = dt_memory_create(arena, module);
     }
-    for (size_t v = 0; v < module->variables.n; v++) {
-        ways.memories[0].variables[v] = random_tensor(arena, source, module->variables.items[v].dtype, module->variables.items[v].shape, 0);
-        memcpy(ways.memories[1].variables[v].data, ways.memories[0].variables[v].data, dt_tensor_bytes(&ways.memories[1].variables[v]));
-    }
+    random_memories(arena, source, module, ways.memories);
     return ways;
 }
 
