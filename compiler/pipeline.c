@@ -75,7 +75,8 @@ void dt_compilation_print(dt_text *text, const dt_compilation *compilation) {
 }
 
 static dt_status *run_pass(dt_compilation *compilation, const dt_pass *pass) {
-    DT_TRY(dt_status_annotate(pass->run(compilation), "pass %s", pass->name));
+    dt_status *status = pass->run(compilation);
+    DT_TRY(status != NULL && status->line > 0 ? status : dt_status_annotate(status, "pass %s", pass->name)); /* the program's place says more */
     if (!pass->on_plans) return dt_status_annotate(dt_verify(compilation->module), "after pass %s", pass->name);
     for (int i = 0; i < compilation->n_plans; i++) DT_TRY(dt_status_annotate(dt_plan_verify(compilation->plans[i]), "after pass %s", pass->name));
     return NULL;

@@ -115,6 +115,18 @@ void dt_function_find_varying(const dt_function *function, bool *varies) {
 
 /* ---- changing a function ---- */
 
+dt_status *dt_value_error(const dt_value *value, dt_code code, const char *format, ...) {
+    const dt_module *module = value->function->module;
+    dt_location at = value->n_locations > 0 ? value->locations[0] : (dt_location){.file = -1};
+    va_list arguments;
+    va_start(arguments, format);
+    dt_status *status = dt_error(code, "%s", dt_arena_vformat(module->arena, format, arguments));
+    va_end(arguments);
+    if (at.file < 0 || (size_t)at.file >= module->files.n) return dt_status_annotate(status, "function %s", value->function->name);
+    const char *file = module->files.items[at.file];
+    return dt_status_at(dt_status_annotate(status, "%s:%d:%d", file, at.line, at.column), file, at.line, at.column);
+}
+
 void dt_value_replace(dt_value *old, dt_value *replacement) {
     dt_function *function = old->function;
     for (dt_value *user = old->next; user != NULL; user = user->next)

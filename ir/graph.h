@@ -203,6 +203,9 @@ bool dt_value_is(const dt_value *value, const char *op); /* for passes only; ker
 bool dt_value_writes(const dt_value *value);             /* a variable */
 bool dt_value_has_effect(const dt_value *value);         /* it writes, or says what a loop does: there is no value that others could use */
 
+/* An error of the program, at the value's place where it has one: "FILE:LINE:COLUMN: " and the sentence. */
+dt_status *dt_value_error(const dt_value *value, dt_code code, const char *format, ...) __attribute__((format(printf, 3, 4), returns_nonnull));
+
 /* Replaces every use of `old` in its function, results included, by `replacement`. */
 void dt_value_replace(dt_value *old, dt_value *replacement);
 /* The same of many at a time: of each value whose id has one in `replacements`, [function->next_id], where the others are NULL. */

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "compiler/kernel/compilation.h"
+#include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
 #include "include/dtc.h"
 
@@ -57,6 +58,8 @@ dt_status *dt_api_read_source(dt_api_call *call);
 
 /* Tells the caller; DT_ABORTED when the callback says so. */
 dt_status *dt_api_report(dt_api_call *call, const dtc_diagnostic *diagnostic);
+/* Runs the passes. What they refuse about a place of the program is reported as dt_api_load reports mistakes. */
+dt_status *dt_api_run_passes(dt_api_call *call, dt_compilation *compilation, const dt_passes_options *options);
 /* A finding without a place: its text alone, which may be of several lines; NULL is nothing to tell. */
 dt_status *dt_api_report_text(dt_api_call *call, dtc_severity severity, const char *text);
 /* How many mistakes there are, with the place of the first; all of them where the caller has no other way to see them. */

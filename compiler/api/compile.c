@@ -230,7 +230,7 @@ static dt_status *generate_cuda(dt_api_call *call, job *job, const char *graph, 
     double start = dt_seconds();
     *compilation = (dt_compilation){.arena = call->arena, .off = job->off, .target = DT_TARGET_CUDA};
     DT_TRY(dt_module_parse(call->arena, call->program.path, graph, &compilation->module));
-    DT_TRY(dt_passes_run(compilation, &(dt_passes_options){0})); /* its warnings are those of the other target */
+    DT_TRY(dt_api_run_passes(call, compilation, &(dt_passes_options){0})); /* its warnings are those of the other target */
     DT_TRY(dt_api_cuda_render(compilation, &job->cuda));
     dt_timings_add(timings, "plans for GPUs", dt_seconds() - start);
     start = dt_seconds();
@@ -321,8 +321,8 @@ static dt_status *compile(dt_api_call *call, job *job, dt_compilation *compilati
         dt_module_print(graph, compilation->module);
     }
     const char *pass = job->options.dump_after;
-    DT_TRY(
-        dt_passes_run(compilation, &(dt_passes_options){.dump_after = pass, .stop_after = last_pass(job->emit), .dumps = dumps, .timings = timings}));
+    DT_TRY(dt_api_run_passes(call, compilation,
+                             &(dt_passes_options){.dump_after = pass, .stop_after = last_pass(job->emit), .dumps = dumps, .timings = timings}));
     if (pass != NULL && dumps->data == NULL)
         return dt_error(DT_INVALID_ARGUMENT, "--dump-after=%s: this pass is not run: --emit ends before it, or -O leaves it out", pass);
     return job->emit != STAGE_ARTIFACT ? emit_stage(job, compilation) : generate(call, job, compilation, graph->data, timings);

@@ -144,7 +144,7 @@ static dt_status *work(dt_api_call *call, void *context) {
     DT_TRY(find_step(module, options->step, &step));
     dt_picture_make(call->arena, module, step, options->n_levels - 1, &picture);
     dt_compilation compilation = {.arena = call->arena, .module = module};
-    DT_TRY(dt_passes_run(&compilation, &(dt_passes_options){0}));
+    DT_TRY(dt_api_run_passes(call, &compilation, &(dt_passes_options){0}));
     dt_picture_mark_crossing(&picture, &compilation);
     dt_text text = {.arena = call->arena};
     dt_picture_print(call->arena, &picture, &text);

@@ -168,6 +168,22 @@ static bool is_graph(const char *path) {
     return n >= 3 && strcmp(path + n - 3, ".ir") == 0;
 }
 
+dt_status *dt_api_run_passes(dt_api_call *call, dt_compilation *compilation, const dt_passes_options *options) {
+    dt_status *status = dt_passes_run(compilation, options);
+    if (status == NULL || status->line == 0) return status;
+    const dt_module *module = compilation->module;
+    bool is_program = !is_graph(call->program.path) && module->files.n > 0 && strcmp(status->file, module->files.items[0]) == 0;
+    const char *place = dt_arena_format(call->arena, "%s:%d:%d: ", status->file, status->line, status->column);
+    const char *file = is_program ? call->program.path : dt_arena_string(call->arena, status->file);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(call->arena);
+    dt_span span = {dt_diagnostics_add_file(diagnostics, file, is_program ? call->source : NULL), status->line, status->column, 1};
+    bool says_place = strncmp(status->message, place, strlen(place)) == 0; /* a diagnostic says it anyway */
+    dt_diagnostics_add(diagnostics, span, "%s", status->message + (says_place ? strlen(place) : 0));
+    dt_status_free(status);
+    DT_TRY(dt_api_report_all(call, diagnostics));
+    return dt_api_mistakes(call, diagnostics);
+}
+
 dt_status *dt_api_load_graph(dt_api_call *call, dt_module **module) {
     const dtc_program *program = &call->program;
     DT_TRY(dt_api_read_source(call));

@@ -291,10 +291,11 @@ void dtc_summary_free(dtc_summary *summary) { dt_api_release(summary); }
 /* ---- the call ---- */
 
 /* Arithmetic of each step as written, gradients included: what comes of a copy of the program of which everything is computed. */
-static dt_status *count_as_written(dt_arena *arena, const dt_module *module, dt_flops *flops) {
+static dt_status *count_as_written(dt_api_call *call, const dt_module *module, dt_flops *flops) {
+    dt_arena *arena = call->arena;
     dt_compilation copy = {.arena = arena, .off = 1u << DT_SWITCH_SHRINK | 1u << DT_SWITCH_SINK};
     DT_TRY(dt_module_copy(arena, module, &copy.module));
-    DT_TRY(dt_passes_run(&copy, &(dt_passes_options){.stop_after = "simplify"}));
+    DT_TRY(dt_api_run_passes(call, &copy, &(dt_passes_options){.stop_after = "simplify"}));
     for (size_t i = 0; i < module->steps.n; i++) flops[i] = dt_flops_of_function(arena, copy.module->steps.items[i].function);
     return NULL;
 }
@@ -305,8 +306,8 @@ static dt_status *work(dt_api_call *call, void *context) {
     DT_TRY(dt_api_load(call, &module));
     dt_compilation compilation = {.arena = arena, .module = module};
     dt_flops *flops = DT_NEW_ARRAY(arena, dt_flops, module->steps.n);
-    DT_TRY(count_as_written(arena, module, flops));
-    dt_status *status = dt_passes_run(&compilation, &(dt_passes_options){0});
+    DT_TRY(count_as_written(call, module, flops));
+    dt_status *status = dt_api_run_passes(call, &compilation, &(dt_passes_options){0});
     DT_TRY(dt_status_first(status, dt_api_report_warnings(call, &compilation, status == NULL)));
     dt_text text = {.arena = arena};
     print_layers(arena, &text, module);

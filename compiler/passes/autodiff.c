@@ -76,10 +76,6 @@ dt_status *dt_autodiff_walk(dt_autodiff *walk, dt_adjoints *adjoints, dt_value *
     return NULL;
 }
 
-static dt_status *refuse_within_loop(const dt_value *value) {
-    return dt_error(DT_INVALID_ARGUMENT, "function %s: a gradient is taken within the body of a loop, which is not supported", value->function->name);
-}
-
 /* What is asked for, from `first` on, are the adjoints; of what y does not depend on, 0. */
 static dt_status *replace_gradients(dt_function *function, dt_value *first, dt_adjoints *adjoints) {
     const dt_value *y = first->operands[0];
@@ -113,7 +109,8 @@ static dt_status *resolve(dt_function *function, dt_value *first) {
                         .bodies = DT_NEW_ARRAY(arena, dt_value *, n)};
     dt_adjoints adjoints = {.builder = {.function = function, .before = first}, .of = DT_NEW_ARRAY(arena, dt_value *, n)};
     dt_function_find_bodies(function, walk.bodies);
-    if (walk.bodies[first->id] != NULL) return refuse_within_loop(first);
+    if (walk.bodies[first->id] != NULL)
+        return dt_value_error(first, DT_INVALID_ARGUMENT, "a gradient is taken within the body of a loop, which is not supported");
     for (dt_value *value = first; value; value = value->next)
         if (is_gradient_of(value, y)) walk.is_x[value->operands[1]->id] = true;
     mark_dependents(&walk);

@@ -327,18 +327,13 @@ static void cut_segments(dt_fusion *f) {
 
 /* Strides are known when code is generated. So the rows of all replicas are one dimension of a value, the outermost in memory, and not two. */
 static dt_status *refuse_gathered(const dt_function *function) {
-    const dt_module *module = function->module;
-    for (const dt_value *value = function->first; value != NULL; value = value->next) {
-        if (dt_shape_count(value->shape, DT_GATHERED) < 2) continue;
-        dt_location at = value->n_locations > 0 ? value->locations[0] : (dt_location){-1, 0, 0};
-        const char *file = at.file >= 0 && (size_t)at.file < module->files.n ? module->files.items[at.file] : module->name;
-        dt_status *status =
-            dt_error(DT_UNIMPLEMENTED,
-                     "%s:%d:%d: every replica would need all pairs of rows that %s makes here, and holds those of its own rows: reduce over one of "
-                     "the two dimensions first",
-                     file, at.line, at.column, value->op->name);
-        return at.line > 0 ? dt_status_at(status, file, at.line, at.column) : status;
-    }
+    for (const dt_value *value = function->first; value != NULL; value = value->next)
+        if (dt_shape_count(value->shape, DT_GATHERED) >= 2)
+            return dt_value_error(
+                value, DT_UNIMPLEMENTED,
+                "every replica would need all pairs of rows that %s makes here, and holds those of its own rows: reduce over one of "
+                "the two dimensions first",
+                value->op->name);
     return NULL;
 }
 

@@ -230,12 +230,10 @@ static dt_status *refuse_crossing(const dt_function *function) {
         depth += dt_value_is_loop(value) - dt_value_is_end_loop(value);
         if (depth == 1 && dt_value_is_loop(value)) loop = value;
         if (depth == 0 || value->op->class != DT_CLASS_COLLECTIVE) continue;
-        dt_location at = value->n_locations > 0 ? value->locations[0] : (dt_location){.file = -1};
-        const char *file = at.file >= 0 ? function->module->files.items[at.file] : function->name;
-        return dt_error(DT_INVALID_ARGUMENT,
-                        "%s:%d:%d: in the body of scan a value is made of all rows of the batch, as a batch statistic is: it would cross replicas in "
-                        "each of %lld iterations; compute it before the scan or after it",
-                        file, at.line, at.column, (long long)dt_loop_trips(loop));
+        return dt_value_error(value, DT_INVALID_ARGUMENT,
+                              "in the body of scan a value is made of all rows of the batch, as a batch statistic is: it would cross replicas in "
+                              "each of %lld iterations; compute it before the scan or after it",
+                              (long long)dt_loop_trips(loop));
     }
     return NULL;
 }

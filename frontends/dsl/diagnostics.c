@@ -197,7 +197,7 @@ void dt_diagnostics_print_one(dt_text *text, const dt_diagnostic *diagnostic) {
     dt_text_format(text, "%s: %s", is_error ? "error" : "warning", diagnostic->message);
     if (!is_error) dt_text_format(text, " [%s]", dt_warning_name(diagnostic->warning));
     dt_text_append(text, "\n");
-    if (span.line > 0) print_source_line(text, diagnostics, span);
+    if (span.line > 0 && diagnostics->files.items[span.file].text != NULL) print_source_line(text, diagnostics, span);
     for (size_t i = 0; i < diagnostic->remarks.n; i++)
         dt_text_format(text, "   %s: %s\n", diagnostic->remarks.items[i].is_help ? "help" : "note", diagnostic->remarks.items[i].text);
 }

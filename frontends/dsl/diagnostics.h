@@ -43,7 +43,7 @@ typedef struct dt_diagnostic {
 } dt_diagnostic;
 
 dt_diagnostics *dt_diagnostics_create(dt_arena *arena);
-/* Makes a text known, so that its lines can be shown. Neither string is copied. */
+/* Makes a text known, so that its lines can be shown; NULL: they are not. Neither string is copied. */
 int dt_diagnostics_add_file(dt_diagnostics *diagnostics, const char *name, const char *text);
 const char *dt_diagnostics_file_name(const dt_diagnostics *diagnostics, int file);
 /* The line's text, without its end, copied to the arena. */

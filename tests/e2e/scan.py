@@ -324,7 +324,7 @@ def refused(text, sentence):
 
 
 def refusals():
-    refused("step s(x: f32[B, 3]) { a, b = scan(fn(s, x) => [s + mean(x), none], zeros([]), x)\n return a: sum(x) + a }", "in the body of scan a value is made of all rows")
+    refused("step s(x: f32[B, 3]) { a, b = scan(fn(s, x) => [s + mean(x), none], zeros([]), x)\n return a: sum(x) + a }", ".dt:2:53: error: in the body of scan a value is made of all rows")
     refused(
         "step s(x: f32[B, 3]) { a, b = scan(fn(s, r) => [[s[0] + f32(r), s[1] * s[0]], none], [zeros([]), zeros([x.shape[0]])], length: 70000)\n"
         "return a: a[0], b: a[1] }",
