@@ -306,14 +306,14 @@ static dt_status *print_line(dt_text *text) {
 static dt_status *say_kernel(bench *b, int p, int k, int *n_failed) {
     const dt_plan *plan = b->compilation.plans[p];
     const dt_kernel_function *kernel = &plan->kernels[k];
-    dt_kernel_count count = dt_kernel_count_of(plan, kernel);
+    dt_kernel_count count = dt_kernel_count_of(b->arena, plan, kernel);
     kernel_run run = {0};
     dt_text text = {0}, lines = {0};
     double seconds, rows = (double)plan->microbatch_rows;
     dt_status *status = time_kernel(b, p, k, &run, &seconds);
     free_memory(b, &run);
     dt_kernel_lines(&lines, plan, kernel);
-    dt_text_format(&text, "{\"step\": \"%s\", \"name\": \"%s\", \"lines\": ", plan->function->name, kernel->name);
+    dt_text_format(&text, "{\"step\": \"%s\", \"name\": \"%s\", \"lines\": ", plan->name, kernel->name);
     dt_text_append_json_string(&text, lines.data != NULL ? lines.data : "");
     if (status != NULL) {
         dt_text_append(&text, ", \"error\": ");

@@ -63,7 +63,7 @@ static dt_status *compile(subject *s) {
     DT_TRY(make_module(s, &s->compilation.module));
     DT_TRY(dt_passes_run(&s->compilation, &(dt_passes_options){0}));
     for (int i = 0; i < s->compilation.n_plans; i++)
-        if (s->compilation.plans[i]->function == dt_module_find_function(s->compilation.module, "f")) s->plan = s->compilation.plans[i];
+        if (s->compilation.module->functions.items[i] == dt_module_find_function(s->compilation.module, "f")) s->plan = s->compilation.plans[i];
     dt_codegen_object object = {.level = s->level};
     const dt_cpu_target *target;
     DT_TRY(dt_codegen_target(s->level, &target));
@@ -176,7 +176,7 @@ static int checked_rows(const kernel_case *test) {
 
 static void count(const subject *s, int rows, kernel_measured *measured) {
     for (int k = 0; k < s->plan->n_kernels; k++) {
-        dt_kernel_count count = dt_kernel_count_of(s->plan, &s->plan->kernels[k]);
+        dt_kernel_count count = dt_kernel_count_of(s->arena, s->plan, &s->plan->kernels[k]);
         measured->flops += dt_amount_of(count.flops, rows, rows);
         measured->bytes += dt_amount_of(count.bytes, rows, rows);
     }

@@ -58,7 +58,7 @@ static dt_status *write_zip(dt_text *bytes, const char *artifact, const dt_artif
 }
 
 static void print_plans(dt_text *text, const dt_compilation *compilation) {
-    for (int i = 0; i < compilation->n_plans; i++) dt_plan_print(text, compilation->plans[i], NULL);
+    for (int i = 0; i < compilation->n_plans; i++) dt_plan_print(compilation->arena, text, compilation->plans[i], NULL);
 }
 
 dt_status *dt_artifact_write(dt_text *bytes, const char *name, const dt_artifact_contents *contents) {

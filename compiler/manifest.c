@@ -307,7 +307,8 @@ static void add_writes(cJSON *kernel_item, const dt_plan *plan, const dt_kernel_
     }
 }
 
-static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_program *cuda, int p) {
+static void add_kernels(cJSON *plan_item, const dt_compilation *compilation, const dt_cuda_program *cuda, int p) {
+    const dt_plan *plan = compilation->plans[p];
     cJSON *array = cJSON_AddArrayToObject(plan_item, "kernels");
     for (int k = 0; k < plan->n_kernels; k++) {
         const dt_kernel_function *kernel = &plan->kernels[k];
@@ -320,7 +321,7 @@ static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_pro
         add_writes(item, plan, kernel);
         if (kernel->for_examples) cJSON_AddTrueToObject(item, "for_examples");
         add_gathers(item, kernel);
-        dt_kernel_count count = dt_kernel_count_of(plan, kernel);
+        dt_kernel_count count = dt_kernel_count_of(compilation->arena, plan, kernel);
         add_amount(item, "flops", count.flops, plan->microbatch_rows);
         add_amount(item, "bytes", count.bytes, plan->microbatch_rows);
         dt_text lines = {0};
@@ -364,8 +365,7 @@ static void add_segments(cJSON *plan_item, const dt_plan *plan) {
     }
 }
 
-static void add_results(cJSON *function_item, const dt_plan *plan) {
-    const dt_function *function = plan->function;
+static void add_results(cJSON *function_item, const dt_function *function, const dt_plan *plan) {
     bool *varies = DT_NEW_ARRAY(function->module->arena, bool, function->next_id);
     dt_function_find_varying(function, varies);
     cJSON *results = cJSON_AddArrayToObject(function_item, "results");
@@ -374,7 +374,7 @@ static void add_results(cJSON *function_item, const dt_plan *plan) {
         cJSON *entry = add_item(results);
         cJSON_AddStringToObject(entry, "name", result->name);
         add_tensor(entry, result->value->dtype, result->value->shape);
-        add_integer(entry, "buffer", plan->results[r]);
+        add_integer(entry, "buffer", plan->results[r].buffer);
         cJSON_AddBoolToObject(entry, "varies", varies[result->value->id]);
     }
 }
@@ -386,8 +386,9 @@ static void add_space_bytes(cJSON *object, const dt_space_bytes *bytes) {
     add_integer(object, "scratch_bytes", bytes->scratch);
 }
 
-static void add_function(cJSON *array, const dt_plan *plan, const dt_cuda_program *cuda, int p) {
-    const dt_function *function = plan->function;
+static void add_function(cJSON *array, const dt_compilation *compilation, const dt_cuda_program *cuda, int p) {
+    const dt_function *function = compilation->module->functions.items[p];
+    const dt_plan *plan = compilation->plans[p];
     cJSON *item = add_item(array);
     cJSON_AddStringToObject(item, "name", function->name);
     cJSON_AddStringToObject(item, "kind", dt_function_role_names()[function->role]);
@@ -397,13 +398,13 @@ static void add_function(cJSON *array, const dt_plan *plan, const dt_cuda_progra
         cJSON_AddStringToObject(input, "name", function->inputs.items[i]->name);
         add_tensor(input, function->inputs.items[i]->dtype, function->inputs.items[i]->shape);
     }
-    add_results(item, plan);
+    add_results(item, function, plan);
     cJSON *plan_item = cJSON_AddObjectToObject(item, "plan");
     add_space_bytes(plan_item, &plan->bytes);
     add_space_bytes(cJSON_AddObjectToObject(plan_item, "gathered"), &plan->gathered);
     add_loops(plan_item, plan);
     add_buffers(plan_item, plan);
-    add_kernels(plan_item, plan, cuda, p);
+    add_kernels(plan_item, compilation, cuda, p);
     add_segments(plan_item, plan);
 }
 
@@ -472,7 +473,7 @@ static void add_cuda(cJSON *root, const dt_cuda_files *cuda) {
     add_locations(object, cuda->compilation);
     add_variable_shares(object, cuda->compilation);
     cJSON *functions = cJSON_AddArrayToObject(object, "functions");
-    for (int i = 0; i < cuda->compilation->n_plans; i++) add_function(functions, cuda->compilation->plans[i], cuda->program, i);
+    for (int i = 0; i < cuda->compilation->n_plans; i++) add_function(functions, cuda->compilation, cuda->program, i);
 }
 
 static void add_hash(cJSON *root, const char *key, uint64_t hash) {
@@ -506,7 +507,7 @@ dt_status *dt_manifest_write(dt_text *manifest, const dt_artifact_contents *cont
     add_locations(root, compilation);
     add_variables(root, compilation);
     cJSON *functions = cJSON_AddArrayToObject(root, "functions");
-    for (int i = 0; i < compilation->n_plans; i++) add_function(functions, compilation->plans[i], NULL, i);
+    for (int i = 0; i < compilation->n_plans; i++) add_function(functions, compilation, NULL, i);
     if (contents->cuda != NULL) add_cuda(root, contents->cuda);
     add_steps(root, compilation->module);
     add_row_forms(root, compilation);

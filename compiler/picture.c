@@ -249,8 +249,9 @@ void dt_picture_make(dt_arena *arena, const dt_module *module, const dt_step *st
 /* ---- what crosses ---- */
 
 /* The box that a collective is for. */
-static dt_picture_box *box_of(dt_picture *picture, const dt_collective *collective) {
-    const dt_value *value = collective->value;
+static dt_picture_box *box_of(dt_picture *picture, const dt_function *function, const dt_collective *collective) {
+    const dt_value *value = function->first;
+    while (value->id != collective->value) value = value->next;
     bool is_gradient = dt_module_find_variable(picture->module, collective->label) != NULL, is_report = strncmp(collective->label, "report ", 7) == 0;
     dt_picture_box *gradients = NULL, *reports = NULL, *of_layer = NULL, *of_line = NULL;
     for (size_t i = 0; i < picture->boxes.n; i++) {
@@ -270,11 +271,12 @@ static dt_picture_box *box_of(dt_picture *picture, const dt_collective *collecti
 void dt_picture_mark_crossing(dt_picture *picture, const dt_compilation *compilation) {
     for (int p = 0; p < compilation->n_plans; p++) {
         const dt_plan *plan = compilation->plans[p];
-        for (int s = 0; s < plan->n_segments && plan->function == picture->step->function; s++)
+        const dt_function *function = compilation->module->functions.items[p];
+        for (int s = 0; s < plan->n_segments && function == picture->step->function; s++)
             for (int c = 0; c < plan->segments[s].n_collectives; c++) {
                 const dt_collective *collective = &plan->segments[s].collectives[c];
                 const dt_buffer *source = &plan->buffers[collective->source];
-                dt_picture_box *box = box_of(picture, collective);
+                dt_picture_box *box = box_of(picture, function, collective);
                 if (box == NULL) continue;
                 int64_t capacity = picture->module->capacity;
                 box->n_crossing++;

@@ -35,6 +35,7 @@ static const dt_pass passes[] = {
     {"count_once", dt_pass_count_once, true, DT_SWITCH_NONE},                 /* of lookups that are computed several times one counts bad indices */
     {"plan_memory", dt_pass_plan_memory, true, DT_SWITCH_NONE},               /* buffers get offsets */
     {"share_updates", dt_pass_share_updates, true, DT_SWITCH_NONE},           /* what of an update processes may share out */
+    {"order_kernels", dt_pass_order_kernels, true, DT_SWITCH_NONE},           /* kernels stand as they run */
 };
 enum {
     n_passes = sizeof passes / sizeof *passes
@@ -71,7 +72,7 @@ void dt_timings_print(dt_text *text, const dt_timings *timings) {
 
 void dt_compilation_print(dt_text *text, const dt_compilation *compilation) {
     if (compilation->n_plans == 0) dt_module_print(text, compilation->module);
-    for (int i = 0; i < compilation->n_plans; i++) dt_plan_print(text, compilation->plans[i], NULL);
+    for (int i = 0; i < compilation->n_plans; i++) dt_plan_print(compilation->arena, text, compilation->plans[i], NULL);
 }
 
 static dt_status *run_pass(dt_compilation *compilation, const dt_pass *pass) {

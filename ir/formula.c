@@ -19,9 +19,20 @@ typedef struct scope {
 static const struct {
     const char *text;
     int n_arguments;
+    char result;
 } scalars[DT_N_SCALARS] = {
-#define X(enumerator, text, operands, result) {text, operands},
+#define X(enumerator, text, operands, result) {text, operands, result},
     DT_SCALARS(X)
+#undef X
+};
+
+const char *dt_scalar_text(dt_scalar_op scalar) { return scalars[scalar].text; }
+int dt_scalar_n_operands(dt_scalar_op scalar) { return scalars[scalar].n_arguments; }
+char dt_scalar_result(dt_scalar_op scalar) { return scalars[scalar].result; }
+
+static const char *const launch_fields[] = {
+#define X(name, type, dtype, meaning) #name,
+    DT_LAUNCH_FIELDS(X)
 #undef X
 };
 
@@ -31,14 +42,8 @@ static int find(const char *const *names, int n, const char *name) {
     return -1;
 }
 
-int dt_launch_field_find(const char *name) {
-    static const char *const fields[] = {
-#define X(name, type, dtype, meaning) #name,
-        DT_LAUNCH_FIELDS(X)
-#undef X
-    };
-    return find(fields, (int)(sizeof fields / sizeof *fields), name);
-}
+const char *dt_launch_field_name(int field) { return launch_fields[field]; }
+int dt_launch_field_find(const char *name) { return find(launch_fields, DT_N_LAUNCH_FIELDS, name); }
 
 static int find_function(const char *name) {
     for (size_t i = 0; i < dt_n_scalar_functions; i++)

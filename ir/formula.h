@@ -102,6 +102,13 @@ dt_status *dt_formula_types(dt_arena *arena, const dt_formula *formula, const dt
 /* Whether it is the product of two operands, factors[2], each of them rounded to `precision` before. */
 bool dt_formula_is_product(const dt_formula *formula, int factors[2], dt_precision *precision);
 
+/* A row of DT_SCALARS. */
+const char *dt_scalar_text(dt_scalar_op scalar);
+int dt_scalar_n_operands(dt_scalar_op scalar);
+char dt_scalar_result(
+    dt_scalar_op scalar); /* the result's type: 's' that of the operands, 'b' bool, 'c' that of the second and third, the first is a bool */
+
+const char *dt_launch_field_name(int field);
 int dt_launch_field_find(const char *name); /* the number of a field of dt_launch in DT_LAUNCH_FIELDS; -1 when there is none */
 
 /* A scalar function: the oracle's libm twin and the expansion that kernels use, for f32 and f64. */

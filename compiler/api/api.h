@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "compiler/kernel/compilation.h"
+#include "compiler/kernel/parse.h"
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
 #include "include/dtc.h"
@@ -52,6 +53,10 @@ dt_status *dt_api_load(dt_api_call *call, dt_module **module);
 
 /* A graph in text form, whatever the name of its file. */
 dt_status *dt_api_load_graph(dt_api_call *call, dt_module **module);
+
+/* Plans in text form, of a file whose name ends in .plan. */
+bool dt_api_is_plan(const dt_api_call *call);
+dt_status *dt_api_load_plans(dt_api_call *call, dt_plan_sets *sets);
 
 /* The text of call->program, as call->source. What is no text is an error: a device, an artifact, a byte of 0, after which nothing would be read. */
 dt_status *dt_api_read_source(dt_api_call *call);

@@ -7,6 +7,7 @@
 #include "compiler/api/cuda.h"
 #include "compiler/artifact.h"
 #include "compiler/codegen/codegen.h"
+#include "compiler/kernel/parse.h"
 #include "compiler/pipeline.h"
 #include "ir/text_form.h"
 
@@ -22,10 +23,11 @@ typedef enum stage {
     STAGE_LLVM,
     STAGE_ASM,
     STAGE_C,
+    STAGE_OBJECT,
     STAGE_CUDA,
     N_STAGES
 } stage;
-static const char *const stage_names[N_STAGES] = {"dtx", "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "c", "cuda"};
+static const char *const stage_names[N_STAGES] = {"dtx", "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "c", "object", "cuda"};
 
 static const char *const level_names[] = {DT_LEVEL_V3, DT_LEVEL_V4, DT_LEVEL_NATIVE};
 enum {
@@ -40,7 +42,8 @@ typedef struct job {
     stage emit;
     dt_target target;
     dt_switches off;
-    dt_api_cuda cuda; /* of that target */
+    dt_plan_sets plans; /* that were read, where there is no program */
+    dt_api_cuda cuda;   /* of that target */
     dt_codegen_object code[N_LEVELS];
     dt_text cuda_warnings;
     dt_text output; /* the artifact, or a stage */
@@ -85,7 +88,7 @@ static dt_status *read_stage(job *job) {
     if (emit == NULL) return NULL;
     while (job->emit < N_STAGES && (job->emit == STAGE_ARTIFACT || strcmp(emit, stage_names[job->emit]) != 0)) job->emit++;
     if (job->emit == N_STAGES) return dt_error(DT_INVALID_ARGUMENT, "there is no stage \"%s\" to print", emit);
-    bool is_code = job->emit == STAGE_LLVM || job->emit == STAGE_ASM || job->emit == STAGE_C;
+    bool is_code = job->emit >= STAGE_LLVM && job->emit <= STAGE_OBJECT;
     if (job->emit == STAGE_CUDA && job->target != DT_TARGET_CUDA)
         return dt_error(DT_INVALID_ARGUMENT, "--emit=cuda prints what --target cuda generates");
     if (job->target == DT_TARGET_CUDA && is_code)
@@ -116,7 +119,7 @@ dt_status *dtc_check_options(const dtc_program *program, const dtc_compile_optio
 /* ---- printing a stage ---- */
 
 static void print_summaries(dt_text *text, const dt_compilation *compilation) {
-    for (int i = 0; i < compilation->n_plans; i++) dt_plan_print_summary(text, compilation->plans[i]);
+    for (int i = 0; i < compilation->n_plans; i++) dt_plan_print_summary(compilation->arena, text, compilation->plans[i]);
 }
 
 static dt_status *print_cuda(dt_text *text, const dt_compilation *compilation, job *job) {
@@ -128,20 +131,37 @@ static dt_status *print_cuda(dt_text *text, const dt_compilation *compilation, j
     return NULL;
 }
 
-static dt_status *choose(const dt_compilation *compilation, const char *level, const dt_choices **choices) {
+/* Those that were read, for whatever level code is made of them; or those for this level. */
+static dt_status *choose(const job *job, const dt_compilation *compilation, const char *level, const dt_choices **choices) {
     const dt_cpu_target *target;
+    if (job->plans.n > 0 && job->plans.items[0].choices != NULL) return *choices = job->plans.items[0].choices, NULL;
     DT_TRY(dt_codegen_target(level, &target));
     return dt_passes_choose(compilation, target, choices);
 }
 
+static void print_sets(dt_arena *arena, dt_text *text, const dt_plan_sets *sets) {
+    for (int s = 0; s < sets->n; s++)
+        for (int p = 0; p < sets->items[s].n_plans; p++) dt_plan_print(arena, text, sets->items[s].plans[p], sets->items[s].choices);
+}
+
 /* With the choices for each level that was asked for. */
 static dt_status *print_kernels(dt_text *text, const dt_compilation *compilation, const job *job) {
+    if (job->plans.n > 0 && (job->options.cpu == NULL || job->plans.items[0].choices != NULL))
+        return print_sets(compilation->arena, text, &job->plans), NULL;
     bool chosen = job->options.cpu != NULL && job->target == DT_TARGET_CPU;
     for (int i = 0; i < (chosen ? job->n_levels : 1); i++) {
         const dt_choices *choices = NULL;
-        if (chosen) DT_TRY(choose(compilation, job->levels[i], &choices));
-        for (int p = 0; p < compilation->n_plans; p++) dt_plan_print(text, compilation->plans[p], choices);
+        if (chosen) DT_TRY(choose(job, compilation, job->levels[i], &choices));
+        for (int p = 0; p < compilation->n_plans; p++) dt_plan_print(compilation->arena, text, compilation->plans[p], choices);
     }
+    return NULL;
+}
+
+static dt_status *emit_object(job *job, const dt_compilation *compilation, const char *level, const dt_choices *choices) {
+    dt_codegen_object *object = &job->code[0];
+    *object = (dt_codegen_object){.level = level, .choices = choices};
+    DT_TRY(dt_codegen_llvm((const dt_plan *const *)compilation->plans, compilation->n_plans, NULL, object, 1));
+    dt_text_append_bytes(&job->output, object->bytes, object->n_bytes);
     return NULL;
 }
 
@@ -152,13 +172,14 @@ static dt_status *emit_stage(job *job, const dt_compilation *compilation) {
     switch (job->emit) {
     case STAGE_LLVM:
     case STAGE_ASM:
-        DT_TRY(choose(compilation, level, &choices));
+        DT_TRY(choose(job, compilation, level, &choices));
         return dt_codegen_llvm_text((const dt_plan *const *)compilation->plans, compilation->n_plans, level, choices,
                                     job->emit == STAGE_ASM ? DT_CODEGEN_TEXT_ASSEMBLY : DT_CODEGEN_TEXT_LLVM, text);
     case STAGE_C:
-        DT_TRY(choose(compilation, level, &choices));
+        DT_TRY(choose(job, compilation, level, &choices));
         dt_codegen_c(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, choices, text);
         return NULL;
+    case STAGE_OBJECT: DT_TRY(choose(job, compilation, level, &choices)); return emit_object(job, compilation, level, choices);
     case STAGE_KERNELS: return print_kernels(text, compilation, job);
     case STAGE_PLAN: print_summaries(text, compilation); return job->target == DT_TARGET_CUDA ? print_cuda(text, compilation, job) : NULL;
     case STAGE_CUDA: return print_cuda(text, compilation, job);
@@ -245,7 +266,7 @@ static dt_status *generate(dt_api_call *call, job *job, const dt_compilation *co
     double start = dt_seconds();
     for (int i = 0; i < job->n_levels; i++) {
         job->code[i].level = job->levels[i];
-        DT_TRY(choose(compilation, job->levels[i], &job->code[i].choices));
+        DT_TRY(choose(job, compilation, job->levels[i], &job->code[i].choices));
     }
     dt_timings_add(timings, "choose", dt_seconds() - start);
     start = dt_seconds();
@@ -328,15 +349,35 @@ static dt_status *compile(dt_api_call *call, job *job, dt_compilation *compilati
     return job->emit != STAGE_ARTIFACT ? emit_stage(job, compilation) : generate(call, job, compilation, graph->data, timings);
 }
 
+/* What is left to do for a plan in text form: its code, or to print it. */
+static dt_status *compile_plans(dt_api_call *call, job *job, dt_compilation *compilation) {
+    const char *path = call->program.path;
+    bool is_code = job->emit >= STAGE_LLVM && job->emit <= STAGE_OBJECT;
+    if (!is_code && job->emit != STAGE_KERNELS && job->emit != STAGE_PLAN)
+        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "a plan says nothing of variables and data: --emit=object, llvm, asm, c, kernels or plan");
+    if (job->off != 0 || job->target != DT_TARGET_CPU || job->options.dump_after != NULL)
+        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "a plan has been made: -O, --target and --dump-after are for programs");
+    DT_TRY(dt_api_load_plans(call, &job->plans));
+    const dt_plan_set *set = &job->plans.items[0];
+    if (is_code && job->plans.n > 1)
+        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "there are plans for %d targets: code is made of those for one", job->plans.n);
+    if (is_code && set->plans[0]->batched) return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "plans for GPUs become no code for CPUs");
+    if (set->choices != NULL && job->options.cpu == NULL) job->levels[job->n_levels - 1] = set->choices->target->level;
+    compilation->plans = set->plans;
+    compilation->n_plans = set->n_plans;
+    DT_TRY(find_output(call, job, NULL));
+    return emit_stage(job, compilation);
+}
+
 static dt_status *work(dt_api_call *call, void *context) {
     job *job = context;
     dt_arena *arena = call->arena;
     dt_compilation compilation = {.arena = arena, .off = job->off, .target = job->target};
     dt_text dumps = {.arena = arena}, graph = {.arena = arena}, timing_text = {.arena = arena};
     dt_timings timings = {0};
-    dt_status *status = compile(call, job, &compilation, &dumps, &timings, &graph);
+    dt_status *status = dt_api_is_plan(call) ? compile_plans(call, job, &compilation) : compile(call, job, &compilation, &dumps, &timings, &graph);
     status = dt_status_first(status, dt_api_report_text(call, DTC_REPORT, dumps.data));
-    status = dt_status_first(status, dt_api_report_warnings(call, &compilation, status == NULL && job->emit != STAGE_IR));
+    status = dt_status_first(status, dt_api_report_warnings(call, &compilation, status == NULL && job->emit != STAGE_IR && job->plans.n == 0));
     if (job->options.time_passes) dt_timings_print(&timing_text, &timings);
     status = dt_status_first(status, dt_api_report_text(call, DTC_REPORT, timing_text.data));
     DT_TRY(status);

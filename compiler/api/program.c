@@ -163,10 +163,13 @@ static dt_status *elaborate(dt_api_call *call, dt_module **module) {
     return status != NULL || *module != NULL ? status : dt_api_mistakes(call, diagnostics);
 }
 
-static bool is_graph(const char *path) {
-    size_t n = strlen(path);
-    return n >= 3 && strcmp(path + n - 3, ".ir") == 0;
+static bool ends_in(const char *path, const char *suffix) {
+    size_t n = strlen(path), n_suffix = strlen(suffix);
+    return n >= n_suffix && strcmp(path + n - n_suffix, suffix) == 0;
 }
+
+static bool is_graph(const char *path) { return ends_in(path, ".ir"); }
+bool dt_api_is_plan(const dt_api_call *call) { return ends_in(call->program.path, ".plan"); }
 
 dt_status *dt_api_run_passes(dt_api_call *call, dt_compilation *compilation, const dt_passes_options *options) {
     dt_status *status = dt_passes_run(compilation, options);
@@ -184,18 +187,34 @@ dt_status *dt_api_run_passes(dt_api_call *call, dt_compilation *compilation, con
     return dt_api_mistakes(call, diagnostics);
 }
 
+/* What is set for programs, and is decided in what was made of one. */
+static dt_status *refuse_settings(const dtc_program *program, const char *what) {
+    if (program->n_defines) return dt_error_in(DT_INVALID_ARGUMENT, program->path, 0, "a %s has no options left to set with -D", what);
+    if (program->precision)
+        return dt_error_in(DT_INVALID_ARGUMENT, program->path, 0, "--precision is for programs: in a %s each product says its own", what);
+    return NULL;
+}
+
 dt_status *dt_api_load_graph(dt_api_call *call, dt_module **module) {
     const dtc_program *program = &call->program;
     DT_TRY(dt_api_read_source(call));
-    if (program->n_defines) return dt_error_in(DT_INVALID_ARGUMENT, program->path, 0, "a graph has no options left to set with -D");
-    if (program->precision)
-        return dt_error_in(DT_INVALID_ARGUMENT, program->path, 0, "--precision is for programs: in a graph each product says its own");
+    DT_TRY(refuse_settings(program, "graph"));
     DT_TRY(dt_module_parse(call->arena, program->path, call->source, module));
     if (program->batch) (*module)->capacity = program->batch;
     return NULL;
 }
 
+dt_status *dt_api_load_plans(dt_api_call *call, dt_plan_sets *sets) {
+    const dtc_program *program = &call->program;
+    DT_TRY(dt_api_read_source(call));
+    DT_TRY(refuse_settings(program, "plan"));
+    if (program->batch) return dt_error_in(DT_INVALID_ARGUMENT, program->path, 0, "--batch is for programs: a plan says its rows");
+    return dt_plans_parse(call->arena, program->path, call->source, sets);
+}
+
 dt_status *dt_api_load(dt_api_call *call, dt_module **module) {
+    if (dt_api_is_plan(call))
+        return dt_error_in(DT_INVALID_ARGUMENT, call->program.path, 0, "this needs a program or a graph: a plan is what became of one");
     DT_TRY((is_graph(call->program.path) ? dt_api_load_graph : elaborate)(call, module));
     int64_t rows = (*module)->capacity;
     if (rows < 0 || rows > INT32_MAX)

@@ -88,12 +88,12 @@ static int64_t print_parameters(dt_text *text, const dt_module *module) {
 
 static const dt_plan *plan_of(const dt_compilation *compilation, const dt_function *function) {
     for (int i = 0; i < compilation->n_plans; i++)
-        if (compilation->plans[i]->function == function) return compilation->plans[i];
+        if (compilation->module->functions.items[i] == function) return compilation->plans[i];
     return NULL;
 }
 
 static int64_t bytes_at_capacity(const dt_plan *plan, const dt_buffer *buffer) {
-    int64_t capacity = plan->function->module->capacity;
+    int64_t capacity = plan->capacity;
     return dt_shape_elements(buffer->shape, capacity, capacity) * (int64_t)dt_dtype_bytes(buffer->dtype);
 }
 
@@ -122,7 +122,7 @@ static void print_factor(dt_text *text, int64_t bytes, int64_t bytes_a_replica, 
 }
 
 static void print_memory(dt_text *text, const dt_plan *plan, int64_t shared_bytes) {
-    int64_t capacity = plan->function->module->capacity, n_microbatches = dt_microbatches_of(capacity, plan->microbatch_rows);
+    int64_t capacity = plan->capacity, n_microbatches = dt_microbatches_of(capacity, plan->microbatch_rows);
     const dt_space_bytes *bytes = &plan->bytes, *gathered = &plan->gathered; /* gathered: for each block, of which a replica has n_microbatches */
     dt_text_append(text, "  memory     ");
     print_growing(text, shared_bytes + bytes->device, n_microbatches * gathered->device);

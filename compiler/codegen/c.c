@@ -14,7 +14,7 @@ static void print_head(dt_text *text) {
 #undef X
         ;
     dt_text_format(text,
-                   "/* Compile with -O2 -ffp-contract=off -fwrapv -fno-math-errno -Wno-psabi -march=LEVEL, and link with -lm. */\n"
+                   "/* Compile with -O2 -ffp-contract=off -fwrapv -fno-math-errno -fopenmp-simd -Wno-psabi -march=LEVEL, and link with -lm. */\n"
                    "#include <stdbool.h>\n#include <stdint.h>\n\n"
                    "typedef struct dt_bad_index {\n    int64_t count, value, row, location, limit, state, loop;\n} dt_bad_index;\n\n"
                    "typedef struct dt_launch {\n%s    dt_bad_index *bad_index;\n    int64_t part, n_parts, share, n_shares;\n} dt_launch;\n\n"

@@ -1,7 +1,8 @@
 /* c_nest: the loops of a nest, its statements, and the order of its sums.
  *
- * Loops run element by element, in the order that the choices say. What the choices make of vectors, unrolled loops and tiles shows in sums alone:
- * partial ones, of lanes or chains, are elements of an array, and where a tile's size decides how many there are, its loop is printed for each size.
+ * Loops run in the order that the choices say. Vectors of a map, loops that are unrolled or jammed are left to the compiler, which is asked for them
+ * by a line before the loop. Of sums, partial ones of lanes or chains are elements of an array, and where a tile's size decides how many there are,
+ * its loop is printed for each size.
  */
 #include "compiler/codegen/c.h"
 
@@ -177,7 +178,11 @@ static void end_reductions(dt_c_nest *n, partials p) {
 }
 
 static void open_loop(dt_c_nest *n, int loop, const char *start, const char *end, int64_t step) {
+    const dt_nest_choices *choices = n->choices;
     const char *i = n->loops[loop];
+    if (loop == choices->vector_loop && !choices->tiled && !n->nest->loops[loop].reduced) LINE(n, "#pragma omp simd simdlen(%d)", choices->width);
+    if (choices->unrolled[loop]) LINE(n, "#pragma GCC unroll %" PRId64, n->nest->loops[loop].extent);
+    if (choices->jammed[loop] > 0) LINE(n, "#pragma GCC unroll %d", choices->jammed[loop]);
     LINE(n, "for (i64 %s = %s; %s < %s; %s += %" PRId64 ") {", i, start, i, end, i, step);
 }
 

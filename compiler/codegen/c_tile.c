@@ -69,6 +69,7 @@ static void innermost_loop(dt_c_nest *n, const dt_tile *t, const dt_c_range *ran
         return;
     }
     if (step > 1) whole = FORMAT(n, "%s - (%s - %s) %% %d", range->end, range->end, range->start, step);
+    if (step == 1) LINE(n, "#pragma GCC unroll %d", t->unroll);
     LINE(n, "for (i64 %s = %s; %s < %s; %s += %d) {", i, range->start, i, whole, i, step);
     for (int u = 0; u < step; u++) product(n, t, FORMAT(n, "(%s + %d)", i, u), u % t->chains);
     LINE(n, "}");
@@ -90,6 +91,8 @@ void dt_c_tile_products(dt_c_nest *n, const dt_c_range *ranges) {
     for (int c = 0; c < t->chains; c++)
         for (int r = 0; r < t->rows; r++)
             for (int v = 0; v < t->vectors; v++) LINE(n, "%s t%d_%dx%d = {0};", type, c, r, v);
+    for (int r = 0; r < t->rows && n->choices->stores[0] == DT_STORE_PREFETCHED; r++)
+        for (int v = 0; v < t->vectors; v++) LINE(n, "__builtin_prefetch(&%s, 1);", element_at(n, &store->address, r, v));
     for (int r = 0; r < t->rows && goes_on && !store->accumulate; r++)
         for (int v = 0; v < t->vectors; v++) LINE(n, "if (part > 0) t0_%dx%d = *(const %s *)&%s;", r, v, type, element_at(n, &store->address, r, v));
     for (int level = n->n_outer; level < last; level++) {

@@ -145,7 +145,7 @@ dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_p
                            dt_cuda_program *program) {
     builder b = {.arena = arena, .wide_indices = options != NULL && options->wide_indices};
     for (int p = 0; p < n_plans; p++) {
-        if (!plans[p]->batched) return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", plans[p]->function->name);
+        if (!plans[p]->batched) return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", plans[p]->name);
         for (int k = 0; k < plans[p]->n_kernels; k++) render_kernel(&b, plans[p], p, k);
     }
     dt_cuda_source reduction = dt_cuda_render_reduction(arena, plans, n_plans);

@@ -35,7 +35,8 @@ static const struct argp_option option_rows[] = {
     {"optimize", 'O', "LIST", 0, "What not to do, separated by commas, so that its worth can be seen: any of the rows below", 0},
     DT_COMMAND_PROGRAM_OPTIONS,
     {"emit", KEY_EMIT, "STAGE", 0,
-     "Print a stage instead of writing an artifact: ir, opt-ir, kernels (with --cpu: as they are made for these levels), plan; llvm, asm, c; or with "
+     "Print a stage instead of writing an artifact: ir, opt-ir, kernels (with --cpu: as they are made for these levels), plan; llvm, asm, c, object; "
+     "or with "
      "--target cuda: cuda",
      0},
     {"dump-after", KEY_DUMP_AFTER, "PASS", 0, "Print the program after a pass, or after each with `all`, to standard error: ", 0},

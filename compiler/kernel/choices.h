@@ -93,6 +93,7 @@ const char *dt_tiles_need(const dt_nest *nest, const uint64_t *depends);
 const char *dt_vector_loop_needs(const dt_nest *nest, int loop, const uint64_t *depends);
 const char *dt_jamming_needs(const dt_nest *nest, int loop);
 const char *dt_packing_rows_needs(const dt_nest *nest, const dt_nest_choices *choices); /* of a; order and packed loops are chosen */
-const char *dt_streaming_needs(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const dt_store *store, int64_t line_bytes);
+const char *dt_streaming_needs(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int vector_loop, const dt_store *store,
+                               int64_t line_bytes);
 
 #endif

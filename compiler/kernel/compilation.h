@@ -37,6 +37,7 @@ typedef struct dt_compilation {
     dt_target target; /* what the plans are for */
     int n_plans;      /* 0 before fuse, then one plan for each function of the module, in its order */
     dt_plan **plans;
+    struct dt_lowering **lowerings;  /* [n_plans] what fuse leaves for schedule (compiler/kernel/lower.h) */
     const dt_share *variable_shares; /* [variables of the module] of slots that processes may share out, and of parameters that servers may; NULL
                                         before share_updates */
     int64_t microbatch_rows;         /* of every plan, chosen before fuse (compiler/kernel/microbatches.h) */

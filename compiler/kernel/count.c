@@ -152,8 +152,7 @@ static dt_amount bytes_of(const dt_plan *plan, const dt_kernel_function *kernel,
     return bytes;
 }
 
-dt_kernel_count dt_kernel_count_of(const dt_plan *plan, const dt_kernel_function *kernel) {
-    dt_arena *arena = plan->function->module->arena;
+dt_kernel_count dt_kernel_count_of(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel) {
     use *uses = DT_NEW_ARRAY(arena, use, kernel->n_buffers);
     dt_kernel_count count = {0};
     for (int n = 0; n < kernel->n_nests; n++) {

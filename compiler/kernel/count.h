@@ -24,6 +24,6 @@ typedef struct dt_kernel_count {
     dt_amount flops, bytes;
 } dt_kernel_count;
 
-dt_kernel_count dt_kernel_count_of(const dt_plan *plan, const dt_kernel_function *kernel);
+dt_kernel_count dt_kernel_count_of(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel);
 
 #endif

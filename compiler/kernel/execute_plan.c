@@ -88,7 +88,7 @@ static dt_status *check_slack(const dt_execution *e) {
             const dt_buffer *buffer = &e->plan->buffers[b];
             const unsigned char *slack = (const unsigned char *)*buffer_of(e, r, b) + bytes_of(e, buffer);
             for (int i = 0; i < DT_SLACK_BYTES && has_own_block(buffer); i++)
-                if (slack[i] != PATTERN) return dt_error(DT_INTERNAL, "%s: byte %d past %s is written", e->plan->function->name, i, buffer->name);
+                if (slack[i] != PATTERN) return dt_error(DT_INTERNAL, "%s: byte %d past %s is written", e->plan->name, i, buffer->name);
         }
     return NULL;
 }
@@ -112,7 +112,7 @@ static void fill_arguments(const dt_execution *e, const dt_tensor *inputs, const
         for (int b = 0; b < e->plan->n_buffers; b++) {
             const dt_buffer *buffer = &e->plan->buffers[b];
             if (buffer->view != NULL) continue;
-            const dt_tensor *tensor = buffer->space == DT_MEMORY_INPUT ? &inputs[(size_t)r * e->plan->function->inputs.n + (size_t)buffer->input]
+            const dt_tensor *tensor = buffer->space == DT_MEMORY_INPUT                ? &inputs[r * e->plan->n_inputs + buffer->input]
                                       : buffer->space == DT_MEMORY_VARIABLE && r == 0 ? &memory->variables[buffer->variable]
                                                                                       : NULL;
             if (tensor != NULL) copy_elements(e, buffer->shape, tensor, *buffer_of(e, r, b), false);
@@ -128,18 +128,18 @@ static void take_variables(const dt_execution *e, dt_memory *memory) {
 }
 
 static void take_results(const dt_execution *e, dt_tensor *results) {
-    size_t n_results = e->plan->function->results.n;
+    int n_results = e->plan->n_results;
     for (int r = 0; r < e->n_replicas; r++)
-        for (size_t i = 0; i < n_results; i++) {
-            const dt_value *value = e->plan->function->results.items[i].value;
-            int64_t *dims = DT_NEW_ARRAY(e->arena, int64_t, value->shape.rank);
-            for (int d = 0; d < value->shape.rank; d++) {
-                int64_t dim = value->shape.dims[d];
+        for (int i = 0; i < n_results; i++) {
+            const dt_plan_result *from = &e->plan->results[i];
+            int64_t *dims = DT_NEW_ARRAY(e->arena, int64_t, from->shape.rank);
+            for (int d = 0; d < from->shape.rank; d++) {
+                int64_t dim = from->shape.dims[d];
                 dims[d] = dim == DT_BATCH ? e->launches[r].rows : dim == DT_GATHERED ? e->launches[r].valid : dim;
             }
-            dt_tensor *result = &results[(size_t)r * n_results + i];
-            *result = dt_tensor_make(e->arena, value->dtype, (dt_shape){value->shape.rank, dims});
-            copy_elements(e, value->shape, result, *buffer_of(e, r, e->plan->results[i]), true);
+            dt_tensor *result = &results[r * n_results + i];
+            *result = dt_tensor_make(e->arena, from->dtype, (dt_shape){from->shape.rank, dims});
+            copy_elements(e, from->shape, result, *buffer_of(e, r, from->buffer), true);
         }
 }
 

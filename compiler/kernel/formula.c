@@ -41,15 +41,6 @@ static int type_of_arguments(dt_scope *scope, const dt_formula *node, int first)
     return untyped;
 }
 
-static char result_rule(dt_scalar_op scalar) {
-    static const char rules[] = {
-#define X(enumerator, text, operands, result) result,
-        DT_SCALARS(X)
-#undef X
-    };
-    return rules[scalar];
-}
-
 static int find_type(dt_scope *scope, const dt_formula *node) {
     switch (node->kind) {
     case DT_FORMULA_LITERAL:
@@ -62,8 +53,8 @@ static int find_type(dt_scope *scope, const dt_formula *node) {
     case DT_FORMULA_BITS: return node->dtype;
     case DT_FORMULA_FUNCTION: return type_of_arguments(scope, node, 0);
     case DT_FORMULA_SCALAR:
-        if (result_rule(node->scalar) == 'b') return DT_BOOL;
-        return type_of_arguments(scope, node, result_rule(node->scalar) == 'c' ? 1 : 0);
+        if (dt_scalar_result(node->scalar) == 'b') return DT_BOOL;
+        return type_of_arguments(scope, node, dt_scalar_result(node->scalar) == 'c' ? 1 : 0);
     }
     return untyped;
 }
@@ -84,13 +75,13 @@ static int lower_as(dt_scope *scope, const dt_formula *node, dt_dtype dtype) {
 }
 
 static int lower_scalar(dt_scope *scope, const dt_formula *node, dt_dtype wanted) {
-    bool select = result_rule(node->scalar) == 'c';
+    bool select = dt_scalar_result(node->scalar) == 'c';
     int type = type_of_arguments(scope, node, select ? 1 : 0);
     if (type == untyped) type = (int)wanted;
-    if (result_rule(node->scalar) == 'b' && type_of_arguments(scope, node, 0) == untyped) type = DT_F64;
+    if (dt_scalar_result(node->scalar) == 'b' && type_of_arguments(scope, node, 0) == untyped) type = DT_F64;
     int operands[3];
     for (int i = 0; i < node->n_arguments; i++) operands[i] = lower_as(scope, node->arguments[i], select && i == 0 ? DT_BOOL : (dt_dtype)type);
-    return dt_nest_scalar(scope->nest, node->scalar, result_rule(node->scalar) == 'b' ? DT_BOOL : (dt_dtype)type, node->n_arguments, operands);
+    return dt_nest_scalar(scope->nest, node->scalar, dt_scalar_result(node->scalar) == 'b' ? DT_BOOL : (dt_dtype)type, node->n_arguments, operands);
 }
 
 /* ---- functions: their expansion, with the arguments as operands ---- */
@@ -103,7 +94,7 @@ static int lower_function(dt_scope *scope, const dt_formula *node, dt_dtype want
     if (dtype != DT_F64) dtype = DT_F32;
     for (int i = 0; i < node->n_arguments; i++) arguments[i] = lower_as(scope, node->arguments[i], dtype);
     dt_scope inner = {.nest = scope->nest, .operand = argument_operand, .context = arguments};
-    dt_lowering *lowering = scope->nest->plan->lowering;
+    dt_lowering *lowering = scope->nest->lowering;
     dt_formula **expansion = &lowering->expansions[2 * node->index + (dtype == DT_F64)];
     if (*expansion == NULL) inner.status = dt_scalar_function_expansion(lowering->compilation->arena, (size_t)node->index, dtype, expansion);
     int result = inner.status ? dt_nest_constant(scope->nest, dtype, 0) : lower_as(&inner, *expansion, dtype);

@@ -101,9 +101,6 @@ typedef struct dt_tiling {
     int a, b;                  /* load instructions: a broadcast, b contiguous */
 } dt_tiling;
 
-typedef struct dt_cluster dt_cluster;
-typedef struct dt_layout dt_layout;
-typedef struct dt_lowering dt_lowering;
 struct dt_library_call;
 struct dt_choices;
 
@@ -132,9 +129,8 @@ typedef struct dt_nest {
     dt_tiling tiling; /* unless algorithm is LOOPS */
     int n_locations;
     dt_location *locations;
-    const char *note;          /* "pack", "epilogue", … for people */
-    const dt_cluster *cluster; /* what it was lowered from (kernel/lower.h), for schedule; NULL: it clears or lays something out */
-    const dt_layout *layout;
+    const char *note; /* "pack", "epilogue", … for people */
+    int origin;       /* what it was lowered from (dt_lowering_origin), for the passes that make the plan; 0: it clears or lays something out */
     const struct dt_library_call *library; /* what a vendor's library can be asked for in its place (abi/library.h), or in its place and that of the
                                               neighbours that name the same call; NULL: nothing */
     bool beside_library;                   /* the library that is asked for the product after it can do this as well */
@@ -207,11 +203,11 @@ typedef struct dt_kernel_function {
 /* One collective between segments. */
 typedef struct dt_collective {
     dt_collective_kind kind;
-    dt_combiner combiner;  /* NONE of an all_gather; else what DT_REDUCTION_OPS has */
-    int source, target;    /* buffers: REPLICA or PARTIAL space to DEVICE space, or of a reduce_scatter to REPLICA space. Rows come first in both */
-    const char *label;     /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
-    const dt_value *value; /* of the graph */
-    dt_share share;        /* of an all_reduce: where the update is shared out, each process needs its share of the result alone. unit 0: all of it */
+    dt_combiner combiner; /* NONE of an all_gather; else what DT_REDUCTION_OPS has */
+    int source, target;   /* buffers: REPLICA or PARTIAL space to DEVICE space, or of a reduce_scatter to REPLICA space. Rows come first in both */
+    const char *label;    /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
+    int value;            /* of the graph, by its id */
+    dt_share share;       /* of an all_reduce: where the update is shared out, each process needs its share of the result alone. unit 0: all of it */
 } dt_collective;
 
 /* A segment: kernels that run once, then kernels that run for each replica, then what crosses replicas. */
@@ -221,18 +217,30 @@ typedef struct dt_segment {
     dt_collective *collectives;
 } dt_segment;
 
+typedef struct dt_plan_result {
+    const char *name;
+    int buffer;
+    dt_dtype dtype; /* as the caller sees it: an alias of what the buffer holds may have another shape */
+    dt_shape shape;
+} dt_plan_result;
+
+/* What a function of the program became. It says all that renderers and the runtime need, and knows nothing of the graph. */
 typedef struct dt_plan {
-    const dt_function *function;
+    const char *name; /* of the function: "train", "train/report" */
+    dt_function_role role;
+    int n_inputs;
+    int n_files; /* that locations are in */
+    const char *const *files;
+    int64_t capacity;        /* most rows of a launch */
     int64_t microbatch_rows; /* most rows of a microbatch (compiler/kernel/microbatches.h) */
     bool is_placed;          /* buffers have their offsets: plan_memory is done */
     bool batched;            /* for launches over all rows together: nothing is carried from one row to the next */
-    int n_buffers, n_kernels, n_segments, n_loops;
+    int n_buffers, n_kernels, n_segments, n_loops, n_results;
     dt_buffer *buffers;
     dt_kernel_function *kernels;
     dt_segment *segments;
-    const dt_plan_loop **loops;     /* [n_loops] a loop after those around it */
-    int *results;                   /* [function->results.n] buffers */
-    dt_lowering *lowering;          /* of the passes that make the plan */
+    const dt_plan_loop **loops; /* [n_loops] a loop after those around it */
+    dt_plan_result *results;
     dt_space_bytes bytes, gathered; /* gathered: what buffers with DT_GATHERED add for each microbatch of all replicas */
 } dt_plan;
 
@@ -241,8 +249,8 @@ dt_status *dt_plan_verify(const dt_plan *plan);
 /* The program's lines that a kernel comes from: "fashion_cnn.dt:13, 14". */
 void dt_kernel_lines(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel);
 /* Text for --emit=kernels and golden files; with what was chosen for a target (kernel/choices.h), unless `choices` is NULL. */
-void dt_plan_print(dt_text *text, const dt_plan *plan, const struct dt_choices *choices);
+void dt_plan_print(dt_arena *arena, dt_text *text, const dt_plan *plan, const struct dt_choices *choices);
 /* A line for each kernel and collective, and the memory: for --emit=plan. */
-void dt_plan_print_summary(dt_text *text, const dt_plan *plan);
+void dt_plan_print_summary(dt_arena *arena, dt_text *text, const dt_plan *plan);
 
 #endif

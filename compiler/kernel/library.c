@@ -11,8 +11,8 @@ enum {
     LEAST_TERMS = 32          /* that are worth reading the sum once more */
 };
 
-bool dt_nest_library(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call) {
-    return dt_nest_library_product(plan, kernel, nest, call) || dt_nest_library_convolution(plan, kernel, nest, call);
+bool dt_nest_library(dt_lowering *lowering, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call) {
+    return dt_nest_library_product(lowering->plan, kernel, nest, call) || dt_nest_library_convolution(lowering, kernel, nest, call);
 }
 
 /* ---- sizes ---- */

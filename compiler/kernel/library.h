@@ -10,9 +10,9 @@
 #include "compiler/kernel/lower.h"
 
 /* Fills in `call` if the nest, all of it, is what a library can do. The nest is as dt_lower_cluster made it. */
-bool dt_nest_library(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call);
+bool dt_nest_library(dt_lowering *lowering, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call);
 bool dt_nest_library_product(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call);
-bool dt_nest_library_convolution(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call);
+bool dt_nest_library_convolution(dt_lowering *lowering, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call);
 
 /* Whether a sum of products is large enough that a call is worth it, and wide enough that laying out a factor for it would be. */
 bool dt_loops_want_library(const dt_plan *plan, const dt_value *root, const dt_loops *loops);

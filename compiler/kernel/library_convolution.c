@@ -107,18 +107,20 @@ static int64_t argument_of(const dt_plan *plan, const dt_kernel_function *kernel
 }
 
 /* The nest computes the root's sums, stores them and does nothing else. */
-static bool is_plain(const dt_nest *nest) {
-    if (nest->cluster == NULL || nest->cluster->roots.n != 1 || nest->cluster->outputs.n != 1 || nest->n_stores != 1) return false;
-    if (nest->cluster->outputs.items[0].value != nest->cluster->roots.items[0]) return false;
-    if (nest->layout->row_loop >= 0 || nest->layout->packings != NULL || nest->layout->n_spreads > 0 || nest->layout->n_polyphases > 0) return false;
+static bool is_plain(const dt_nest *nest, dt_origin of) {
+    if (of.cluster == NULL || of.cluster->roots.n != 1 || of.cluster->outputs.n != 1 || nest->n_stores != 1) return false;
+    if (of.cluster->outputs.items[0].value != of.cluster->roots.items[0]) return false;
+    if (of.layout->row_loop >= 0 || of.layout->packings != NULL || of.layout->n_spreads > 0 || of.layout->n_polyphases > 0) return false;
     return !nest->stores[0].accumulate && nest->instructions[nest->stores[0].operand].kind == DT_INSTRUCTION_REDUCED;
 }
 
-static bool find_arguments(const roles *r, const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_convolution *c) {
-    const dt_value *root = nest->cluster->roots.items[0];
-    const int *buffers = plan->lowering->buffers;
+static bool find_arguments(const roles *r, const dt_lowering *lowering, const dt_kernel_function *kernel, const dt_cluster *cluster,
+                           dt_library_convolution *c) {
+    const dt_plan *plan = lowering->plan;
+    const dt_value *root = cluster->roots.items[0];
+    const int *buffers = lowering->buffers;
     int64_t first = argument_of(plan, kernel, buffers[root->operands[0]->id]), second = argument_of(plan, kernel, buffers[root->operands[1]->id]);
-    int64_t result = argument_of(plan, kernel, nest->cluster->outputs.items[0].buffer);
+    int64_t result = argument_of(plan, kernel, cluster->outputs.items[0].buffer);
     if (first < 0 || second < 0 || result < 0 || !dt_library_may_write(plan, kernel, (int)result)) return false;
     c->x = r->class == DT_LIBRARY_INPUT_GRADIENT ? result : first;
     c->kernel = r->class == DT_LIBRARY_KERNEL_GRADIENT ? result : second;
@@ -134,13 +136,15 @@ static bool find_clears(const dt_plan *plan, const dt_kernel_function *kernel, d
            dt_library_add_clear(plan, kernel, (int)c->y, dt_library_positions(c, c->output) * c->filters, call);
 }
 
-bool dt_nest_library_convolution(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call) {
+bool dt_nest_library_convolution(dt_lowering *lowering, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call) {
     enum {
         LEAST_CHANNELS = 8 /* of x and of y, in each group */
     };
-    if (dt_nest_has_views(plan, kernel, nest) || !is_plain(nest)) return false;
-    const dt_value *root = nest->cluster->roots.items[0];
-    const dt_loops *loops = dt_lowering_loops(plan->lowering, root);
+    const dt_plan *plan = lowering->plan;
+    const dt_origin of = dt_lowering_origin(lowering, nest);
+    if (dt_nest_has_views(plan, kernel, nest) || !is_plain(nest, of)) return false;
+    const dt_value *root = of.cluster->roots.items[0];
+    const dt_loops *loops = dt_lowering_loops(lowering, root);
     if (loops->combiner != DT_COMBINE_SUM || loops->result != NULL || root->dtype != DT_F32) return false;
     int factors[2];
     dt_precision precision;
@@ -156,7 +160,7 @@ bool dt_nest_library_convolution(const dt_plan *plan, const dt_kernel_function *
         if (loops->extents[r.channel] < LEAST_CHANNELS || loops->extents[r.filter] < LEAST_CHANNELS) return false;
         for (int i = 0; i < r.n_directions; i++)
             if (!find_padding_after(c, i)) return false;
-        return find_arguments(&r, plan, kernel, nest, c) && find_clears(plan, kernel, call);
+        return find_arguments(&r, lowering, kernel, of.cluster, c) && find_clears(plan, kernel, call);
     }
     return false;
 }

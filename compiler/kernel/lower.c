@@ -48,16 +48,21 @@ bool dt_loops_are_product(const dt_loops *loops) {
     return loops->combiner == DT_COMBINE_SUM && loops->result == NULL && dt_formula_is_product(loops->body, factors, &precision);
 }
 
-dt_lowering *dt_lowering_create(dt_compilation *compilation, dt_plan *plan) {
+dt_lowering *dt_lowering_create(dt_compilation *compilation, const dt_function *function, dt_plan *plan) {
     dt_lowering *lowering = DT_NEW(compilation->arena, dt_lowering);
-    int n = plan->function->next_id;
+    int n = function->next_id;
     lowering->compilation = compilation;
+    lowering->function = function;
     lowering->plan = plan;
     lowering->buffers = DT_NEW_ARRAY(compilation->arena, int, n);
     lowering->loops = DT_NEW_ARRAY(compilation->arena, dt_loops *, n);
     lowering->expansions = DT_NEW_ARRAY(compilation->arena, dt_formula *, 2 * dt_n_scalar_functions);
     for (int i = 0; i < n; i++) lowering->buffers[i] = -1;
     return lowering;
+}
+
+dt_origin dt_lowering_origin(const dt_lowering *lowering, const dt_nest *nest) {
+    return nest->origin > 0 ? lowering->origins.items[nest->origin - 1] : (dt_origin){0};
 }
 
 /* Whether some loop has no iterations, whatever the rows. */
@@ -425,7 +430,7 @@ static int lower_value(dt_context *c, const dt_value *value, const dt_affine *at
 static dt_context context_create(dt_lowering *lowering, dt_kernel_function *kernel, const dt_cluster *cluster, int n_loops) {
     dt_arena *arena = lowering->compilation->arena;
     dt_context c = {.lowering = lowering, .cluster = cluster};
-    c.nest = (dt_nest_builder){.arena = arena, .plan = lowering->plan, .kernel = kernel, .n_loops = n_loops};
+    c.nest = (dt_nest_builder){.arena = arena, .plan = lowering->plan, .lowering = lowering, .kernel = kernel, .n_loops = n_loops};
     c.nest.loops = DT_NEW_ARRAY(arena, dt_loop, n_loops);
     return c;
 }
@@ -592,8 +597,8 @@ dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, cons
         dt_nest_store(&c.nest, buffer, &index, element, false, -1);
     }
     dt_nest nest = finish(&c);
-    nest.cluster = cluster;
-    nest.layout = layout;
+    dt_list_push(arena, &lowering->origins, ((dt_origin){cluster, layout}));
+    nest.origin = (int)lowering->origins.n;
     return nest;
 }
 

@@ -18,13 +18,16 @@ typedef struct dt_output {
     int buffer; /* of the plan; not always the value's own: a write stores to the variable's */
 } dt_output;
 
+/* How a nest is laid out, see below. */
+typedef struct dt_layout dt_layout;
+
 /* The values that one nest computes: some with equal loops that reduce, or one that scatters (roots), and elementwise ones that follow them. */
-struct dt_cluster {
+typedef struct dt_cluster {
     DT_LIST(const dt_value *) roots;   /* may be empty */
     DT_LIST(const dt_value *) members; /* elementwise ones that other nests load, computed here */
     DT_LIST(dt_output) outputs;
     dt_shape space; /* of the roots' results; every output has as many elements, in the same order */
-};
+} dt_cluster;
 
 /* An operand of a cluster's root that an earlier nest has laid out for it: of the access's index before its division, the values low,
  * low + step, …, `extent` of them, are kept; element (n0, n1, …) lies at sum of (n - low) / step * stride. */
@@ -37,16 +40,25 @@ typedef struct dt_packing {
     int blocked;
 } dt_packing;
 
-struct dt_lowering {
-    dt_compilation *compilation;
-    dt_plan *plan;
-    int *buffers;            /* [function->next_id] plan buffer by value id; -1: computed where it is used */
-    dt_loops **loops;        /* [function->next_id] cache of dt_lowering_loops */
-    dt_formula **expansions; /* [dt_n_scalar_functions][2] cache of dt_scalar_function_expansion, in f32 and in f64 */
-    dt_status *status;       /* the first error: a bug in a table */
-};
+/* What a nest was lowered from. */
+typedef struct dt_origin {
+    const dt_cluster *cluster; /* NULL: it clears or lays something out */
+    const dt_layout *layout;
+} dt_origin;
 
-dt_lowering *dt_lowering_create(dt_compilation *compilation, dt_plan *plan);
+typedef struct dt_lowering {
+    dt_compilation *compilation;
+    const dt_function *function;
+    dt_plan *plan;
+    int *buffers;               /* [function->next_id] plan buffer by value id; -1: computed where it is used */
+    dt_loops **loops;           /* [function->next_id] cache of dt_lowering_loops */
+    DT_LIST(dt_origin) origins; /* dt_nest.origin counts them from 1 */
+    dt_formula **expansions;    /* [dt_n_scalar_functions][2] cache of dt_scalar_function_expansion, in f32 and in f64 */
+    dt_status *status;          /* the first error: a bug in a table */
+} dt_lowering;
+
+dt_lowering *dt_lowering_create(dt_compilation *compilation, const dt_function *function, dt_plan *plan);
+dt_origin dt_lowering_origin(const dt_lowering *lowering, const dt_nest *nest);
 /* The loops of a value; NULL when its op has none. What sums over nothing, or has no elements, is a constant here: no loop that is reduced has the
  * extent 0, and nobody after this has to think of one. */
 const dt_loops *dt_lowering_loops(dt_lowering *lowering, const dt_value *value);

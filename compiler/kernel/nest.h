@@ -10,7 +10,8 @@
 typedef struct dt_nest_builder {
     dt_arena *arena;
     dt_plan *plan;
-    dt_kernel_function *kernel; /* its buffers grow as nests use them */
+    struct dt_lowering *lowering; /* of values, for formulas that name functions; NULL: there are none */
+    dt_kernel_function *kernel;   /* its buffers grow as nests use them */
     int n_loops;
     dt_loop *loops;
     DT_LIST(dt_instruction) instructions;

@@ -68,11 +68,11 @@ static void print_loop(dt_text *text, const dt_plan *plan, const dt_plan_loop *l
 }
 
 /* What the kernels do; of what one does for a microbatch, each row of a full one has its share. */
-static dt_flops flops_of_kernels(const dt_plan *plan) {
+static dt_flops flops_of_kernels(dt_arena *arena, const dt_plan *plan) {
     dt_flops flops = {0};
     for (int k = 0; k < plan->n_kernels; k++) {
         const dt_kernel_function *kernel = &plan->kernels[k];
-        dt_amount amount = dt_kernel_count_of(plan, kernel).flops;
+        dt_amount amount = dt_kernel_count_of(arena, plan, kernel).flops;
         double runs = (double)dt_loop_runs(kernel->loop);
         flops.per_row += runs * (amount.per_row + (kernel->once ? 0 : amount.fixed / (double)plan->microbatch_rows));
         flops.per_pair += runs * amount.per_pair;
@@ -84,14 +84,14 @@ static dt_flops flops_of_kernels(const dt_plan *plan) {
 /* What a space takes; "384 + 1,024 * V" where rows of all replicas are in it. */
 static void print_space(dt_text *text, const dt_plan *plan, int64_t bytes, int64_t gathered, const char *what) {
     char number[32];
-    int64_t n_blocks = dt_microbatches_of(plan->function->module->capacity, plan->microbatch_rows);
+    int64_t n_blocks = dt_microbatches_of(plan->capacity, plan->microbatch_rows);
     dt_text_append(text, dt_text_with_commas(bytes, number));
     if (gathered > 0) dt_text_format(text, " + %s * V", dt_text_with_commas(gathered * n_blocks, number));
     dt_text_append(text, what);
 }
 
-void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
-    dt_text_format(text, "%s: %d kernel%s, %d segment%s\n", plan->function->name, plan->n_kernels, dt_plural(plan->n_kernels), plan->n_segments,
+void dt_plan_print_summary(dt_arena *arena, dt_text *text, const dt_plan *plan) {
+    dt_text_format(text, "%s: %d kernel%s, %d segment%s\n", plan->name, plan->n_kernels, dt_plural(plan->n_kernels), plan->n_segments,
                    dt_plural(plan->n_segments));
     for (int s = 0; s < plan->n_segments; s++) {
         const dt_segment *segment = &plan->segments[s];
@@ -107,9 +107,9 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
     print_space(text, plan, plan->bytes.partial, plan->gathered.partial, " for each open sum, ");
     print_space(text, plan, plan->bytes.replica, plan->gathered.replica, " for each microbatch, ");
     dt_text_format(text, "%lld rows of it at most\n", (long long)plan->microbatch_rows);
-    if (dt_function_role_has_rows(plan->function->role)) {
+    if (dt_function_role_has_rows(plan->role)) {
         dt_text_append(text, " arithmetic: ");
-        dt_flops_print(text, flops_of_kernels(plan));
+        dt_flops_print(text, flops_of_kernels(arena, plan));
         dt_text_append(text, ", as computed\n");
     }
     dt_text_append(text, "\n");

@@ -154,9 +154,9 @@ static void describe_choices(piece *p, const dt_nest *nest, const dt_nest_choice
 
 static void describe_nest(finder *f, const dt_nest *nest) {
     piece *p = &f->at_work;
-    const int64_t form[] = {nest->in_rows,         nest->in_blocks,   nest->share.n_units,  nest->share.unit_iterations,
-                            nest->part_iterations, nest->n_loops,     nest->n_instructions, nest->n_reductions,
-                            nest->n_stores,        nest->vector_loop, nest->algorithm};
+    const int64_t form[] = {nest->in_rows,         nest->in_blocks, nest->share.n_units,  nest->share.unit_iterations,
+                            nest->part_iterations, nest->n_loops,   nest->n_instructions, nest->n_reductions,
+                            nest->n_stores,        nest->algorithm};
     const dt_tiling tiling = nest->algorithm == DT_ALGORITHM_LOOPS ? (dt_tiling){0} : nest->tiling;
     bool *is_divisor = DT_NEW_ARRAY(f->arena, bool, nest->n_instructions);
     for (size_t i = 0; i < sizeof form / sizeof *form; i++) fix(p, form[i]);

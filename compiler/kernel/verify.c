@@ -44,17 +44,69 @@ static dt_status *verify_address(const dt_plan *plan, const dt_kernel_function *
     return NULL;
 }
 
+/* The types that a scalar takes and makes. */
+static const char *verify_scalar(const dt_nest *nest, const dt_instruction *x) {
+    char result = dt_scalar_result(x->scalar);
+    int first = result == 'c' ? 1 : 0;
+    if (x->n_operands != dt_scalar_n_operands(x->scalar)) return "an operation has another number of operands";
+    if (result == 'c' && nest->instructions[x->operands[0]].dtype != DT_BOOL) return "a condition is not a bool";
+    for (int k = first; k < x->n_operands; k++)
+        if (nest->instructions[x->operands[k]].dtype != nest->instructions[x->operands[first]].dtype) return "an operation has operands of two types";
+    dt_dtype dtype = result == 'b' ? DT_BOOL : nest->instructions[x->operands[first]].dtype;
+    return x->dtype != dtype ? "an operation has another type than its operands" : NULL;
+}
+
+/* The types of what is neither loaded nor a scalar. */
+static const char *verify_type(const dt_nest *nest, const dt_instruction *x) {
+    bool is_index = x->kind == DT_INSTRUCTION_LOOP || x->kind == DT_INSTRUCTION_LAUNCH;
+    if (is_index && x->dtype != DT_I64) return "a loop, or what a launch has, is not an i64";
+    if ((x->kind == DT_INSTRUCTION_CONVERT || x->kind == DT_INSTRUCTION_BITS) && x->n_operands != 1) return "a conversion is of one operand";
+    if (x->kind == DT_INSTRUCTION_BITS && dt_dtype_bytes(x->dtype) != dt_dtype_bytes(nest->instructions[x->operands[0]].dtype))
+        return "bits are taken as a type of another size";
+    if (x->kind != DT_INSTRUCTION_CHECK) return NULL;
+    if (x->dtype != DT_BOOL || x->n_operands < 1 || x->n_operands > 2) return "a check is a bool, of an index and a row";
+    for (int k = 0; k < x->n_operands; k++)
+        if (nest->instructions[x->operands[k]].dtype != DT_I64) return "a check is of i64";
+    return NULL;
+}
+
+static const char *verify_reduction(const dt_nest *nest, const dt_reduction *reduction) {
+    if (!earlier(reduction->operand, nest->n_instructions)) return "a reduction of nothing";
+    dt_dtype operand = nest->instructions[reduction->operand].dtype;
+    if (reduction->combiner == DT_COMBINE_NONE) return "a reduction that does not say how it combines";
+    if (dt_combiner_is_position(reduction->combiner)) return reduction->dtype != DT_I64 ? "a position is no i64" : NULL;
+    bool fits = dt_dtype_is_float(reduction->dtype) == dt_dtype_is_float(operand) && dt_dtype_bytes(reduction->dtype) >= dt_dtype_bytes(operand);
+    return fits ? NULL : "a reduction adds up in a type that its operand does not fit";
+}
+
+static const char *verify_tiling(const dt_nest *nest) {
+    const dt_tiling *tiling = &nest->tiling;
+    if (nest->algorithm == DT_ALGORITHM_LOOPS) return NULL;
+    if (!earlier(tiling->vector_loop, nest->n_loops) || tiling->row_loop >= nest->n_loops || tiling->row_loop == tiling->vector_loop)
+        return "the loops of tiles are two of the nest's";
+    for (int k = 0; k < 2; k++) {
+        int load = k == 0 ? tiling->a : tiling->b;
+        if (!earlier(load, nest->n_instructions) || nest->instructions[load].kind != DT_INSTRUCTION_LOAD) return "an operand of tiles is no load";
+    }
+    return NULL;
+}
+
 static dt_status *verify_instruction(const dt_plan *plan, const dt_kernel_function *kernel, int n, int i) {
     const dt_nest *nest = &kernel->nests[n];
     const dt_instruction *x = &nest->instructions[i];
     for (int k = 0; k < x->n_operands; k++)
         if (!earlier(x->operands[k], i)) return wrong(kernel, n, "an operand comes after its use");
+    const char *rule = x->kind == DT_INSTRUCTION_SCALAR ? verify_scalar(nest, x) : verify_type(nest, x);
+    if (rule != NULL) return wrong(kernel, n, rule);
     switch (x->kind) {
     case DT_INSTRUCTION_LOOP: return earlier(x->index, nest->n_loops) ? NULL : wrong(kernel, n, "no such loop");
-    case DT_INSTRUCTION_REDUCED: return earlier(x->index, nest->n_reductions) ? NULL : wrong(kernel, n, "no such reduction");
+    case DT_INSTRUCTION_REDUCED:
+        if (!earlier(x->index, nest->n_reductions)) return wrong(kernel, n, "no such reduction");
+        return x->dtype == nest->reductions[x->index].dtype ? NULL : wrong(kernel, n, "a result of another type than its reduction");
     case DT_INSTRUCTION_LOAD:
         if (x->guard >= 0 && (!earlier(x->guard, i) || !earlier(x->otherwise, i))) return wrong(kernel, n, "a guard comes after its use");
         if (x->guard >= 0 && nest->instructions[x->guard].dtype != DT_BOOL) return wrong(kernel, n, "a guard is not a bool");
+        if (x->guard >= 0 && nest->instructions[x->otherwise].dtype != x->dtype) return wrong(kernel, n, "a load is replaced by another type");
         if (x->dtype != plan->buffers[kernel->buffers[x->address.buffer]].dtype) return wrong(kernel, n, "a load has another type than its buffer");
         return verify_address(plan, kernel, n, &x->address, i, x->guard >= 0);
     default: return NULL;
@@ -65,6 +117,7 @@ static dt_status *verify_store(const dt_plan *plan, const dt_kernel_function *ke
     const dt_nest *nest = &kernel->nests[n];
     if (!earlier(store->operand, nest->n_instructions)) return wrong(kernel, n, "a store of nothing");
     if (store->guard >= 0 && !earlier(store->guard, nest->n_instructions)) return wrong(kernel, n, "a store's guard does not exist");
+    if (store->guard >= 0 && nest->instructions[store->guard].dtype != DT_BOOL) return wrong(kernel, n, "a store's guard is not a bool");
     DT_TRY(verify_address(plan, kernel, n, &store->address, nest->n_instructions, store->guard >= 0));
     const dt_buffer *buffer = &plan->buffers[kernel->buffers[store->address.buffer]];
     if (nest->instructions[store->operand].dtype != buffer->dtype)
@@ -126,7 +179,8 @@ static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *ker
     for (int i = 0; i < nest->n_instructions; i++) DT_TRY(verify_instruction(plan, kernel, n, i));
     mark_inner(nest, inner);
     for (int r = 0; r < nest->n_reductions; r++)
-        if (!earlier(nest->reductions[r].operand, nest->n_instructions)) return wrong(kernel, n, "a reduction of nothing");
+        if (verify_reduction(nest, &nest->reductions[r]) != NULL) return wrong(kernel, n, verify_reduction(nest, &nest->reductions[r]));
+    if (verify_tiling(nest) != NULL) return wrong(kernel, n, verify_tiling(nest));
     for (int s = 0; s < nest->n_stores; s++) DT_TRY(verify_store(plan, kernel, n, &nest->stores[s], inner));
     DT_TRY(verify_memory(plan, kernel, n));
     return verify_vector(kernel, n);
@@ -149,8 +203,8 @@ static dt_status *verify_plan(const dt_plan *plan, dt_arena *arena) {
     }
     for (int k = 0; k < plan->n_kernels; k++)
         if (runs[k] != 1) return dt_error(DT_INTERNAL, "kernel %s runs %d times", plan->kernels[k].name, runs[k]);
-    for (size_t r = 0; r < plan->function->results.n; r++)
-        if (!earlier(plan->results[r], plan->n_buffers)) return dt_error(DT_INTERNAL, "result %zu has no buffer", r);
+    for (int r = 0; r < plan->n_results; r++)
+        if (!earlier(plan->results[r].buffer, plan->n_buffers)) return dt_error(DT_INTERNAL, "result %d has no buffer", r);
     return NULL;
 }
 
@@ -164,5 +218,5 @@ dt_status *dt_plan_verify(const dt_plan *plan) {
     dt_arena_guard(arena, &guard);
     dt_status *status = verify_plan(plan, arena);
     dt_arena_destroy(arena);
-    return dt_status_annotate(status, "plan of %s", plan->function->name);
+    return dt_status_annotate(status, "plan of %s", plan->name);
 }

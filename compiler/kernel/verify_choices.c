@@ -36,6 +36,7 @@ const char *dt_tiles_need(const dt_nest *nest, const uint64_t *depends) {
     int v = nest->tiling.vector_loop, row = nest->tiling.row_loop, a = nest->tiling.a, b = nest->tiling.b;
     if (nest->algorithm == DT_ALGORITHM_LOOPS || nest->n_reductions != 1 || !dt_reduction_is_product(nest, &nest->reductions[0]))
         return "tiles are for one sum of products";
+    if (nest->n_stores == 0) return "tiles are stored";
     if (!multiplies(nest, a, b)) return "the operands of tiles are the factors of the products";
     if (nest->loops[v].extent == DT_GATHERED) return "tiles have no vectors over the rows of all replicas";
     if (nest->loops[v].reduced || (row >= 0 && nest->loops[row].reduced)) return "tiles are of results, not along reduced loops";
@@ -99,19 +100,19 @@ static bool is_loaded(const dt_plan *plan, const dt_kernel_function *kernel, int
 }
 
 /* Whether all vectors of the store begin at lines where the buffer does. */
-static bool is_aligned(const dt_nest *nest, const dt_address *address, int64_t line) {
+static bool is_aligned(const dt_nest *nest, int vector_loop, const dt_address *address, int64_t line) {
     for (int l = 0; l < nest->n_loops; l++)
-        if (l != nest->vector_loop && address->coefficients[l] % line != 0) return false;
-    return nest->vector_loop >= 0 && address->coefficients[nest->vector_loop] == 1 && address->n_terms == 0 && address->offset % line == 0;
+        if (l != vector_loop && address->coefficients[l] % line != 0) return false;
+    return vector_loop >= 0 && address->coefficients[vector_loop] == 1 && address->n_terms == 0 && address->offset % line == 0;
 }
 
-const char *dt_streaming_needs(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const dt_store *store,
+const char *dt_streaming_needs(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int vector_loop, const dt_store *store,
                                int64_t line_bytes) {
     int buffer = kernel->buffers[store->address.buffer];
     if (store->accumulate || store->guard >= 0 || nest->n_reductions > 0) return "a streaming store writes whole vectors, of a map";
     if (!dt_buffer_begins_at(plan, buffer, line_bytes)) return "a buffer of streaming stores begins at a line";
-    if ((nest->part_iterations > 0 && nest->vector_loop == 0) ||
-        !is_aligned(nest, &store->address, line_bytes / (int64_t)dt_dtype_bytes(plan->buffers[buffer].dtype)))
+    if ((nest->part_iterations > 0 && vector_loop == 0) ||
+        !is_aligned(nest, vector_loop, &store->address, line_bytes / (int64_t)dt_dtype_bytes(plan->buffers[buffer].dtype)))
         return "vectors of streaming stores begin at lines";
     return is_loaded(plan, kernel, store->address.buffer) ? "what streaming stores write, no nest of the kernel loads" : NULL;
 }
@@ -149,6 +150,7 @@ static const char *verify_vectors(const subject *s) {
     if (loop < -1 || loop >= s->nest->n_loops) return "the vector loop is one of the nest's";
     if (!is_power_of_two(width) || width > s->target->vector_bytes) return "a vector has a power of two of elements, four registers at most";
     if (loop < 0) return width > 1 ? "vectors need a vector loop" : NULL;
+    if (loop < s->n_shared) return "loops that nests share are no vector loops";
     return s->choices->tiled ? NULL : dt_vector_loop_needs(s->nest, loop, s->depends);
 }
 
@@ -236,7 +238,7 @@ static const char *verify_stores(const subject *s) {
     for (int i = 0; i < s->nest->n_stores; i++) {
         const char *need = NULL;
         if (s->choices->stores[i] == DT_STORE_STREAMING)
-            need = dt_streaming_needs(s->plan, s->kernel, s->nest, &s->nest->stores[i], s->target->line_bytes);
+            need = dt_streaming_needs(s->plan, s->kernel, s->nest, s->choices->vector_loop, &s->nest->stores[i], s->target->line_bytes);
         if (s->choices->stores[i] == DT_STORE_PREFETCHED && !s->choices->tiled) need = "what tiles are stored over is prefetched";
         if (need != NULL) return need;
     }

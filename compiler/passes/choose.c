@@ -36,6 +36,7 @@ static void choose_nest(dt_chooser *c) {
         dt_choose_vector_loop(c);
         dt_choose_unrolling(c);
         dt_choose_vector_width(c);
+        for (int l = 0; l < c->nest->n_loops; l++) c->choices->unrolled[l] &= c->nest->loops[l].extent != 1; /* there is nothing to write out */
     }
     dt_choose_stores(c);
 }

@@ -16,7 +16,7 @@ static bool waits_for_memory(const dt_chooser *c) {
 
 static bool streams(const dt_chooser *c, const dt_store *store) {
     return c->plan->buffers[c->kernel->buffers[store->address.buffer]].bytes >= c->target->cache_share_bytes && waits_for_memory(c) &&
-           dt_streaming_needs(c->plan, c->kernel, c->nest, store, c->target->line_bytes) == NULL;
+           dt_streaming_needs(c->plan, c->kernel, c->nest, c->choices->vector_loop, store, c->target->line_bytes) == NULL;
 }
 
 static bool prefetches(const dt_chooser *c, const dt_store *store) {

@@ -32,7 +32,7 @@ static int accumulator_of(dt_fusion *f, const dt_fusion_group *group, size_t r, 
             return group->cluster.outputs.items[o].buffer;
         }
     *direct = false;
-    const char *name = dt_arena_format(f->arena, "%%%d sum", root->id);
+    const char *name = dt_arena_format(f->arena, "%%%d/sum", root->id);
     dt_memory_space space = group->replicated ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, root->dtype, root->shape, .variable = -1, .input = -1});
 }
@@ -52,7 +52,7 @@ static dt_cluster *rest_of(dt_fusion *f, const dt_fusion_group *group, const int
 /* The nest as one that a library can be asked for, if it is. */
 static bool name_library(dt_fusion *f, const dt_kernel_function *kernel, dt_nest *nest) {
     dt_library_call *call = DT_NEW(f->arena, dt_library_call);
-    bool can = dt_nest_library(f->plan, kernel, nest, call);
+    bool can = dt_nest_library(f->lowering, kernel, nest, call);
     nest->library = can ? call : NULL;
     return can;
 }
@@ -199,7 +199,7 @@ static const char *kernel_name(dt_fusion *f, int number, const dt_fused_kernel *
     dt_text name = {.arena = f->arena};
     const char *words[3];
     int n = 0;
-    append_name(&name, f->plan->function->name);
+    append_name(&name, f->plan->name);
     dt_text_format(&name, "_%d", number);
     if (kernel->update) words[n++] = "update";
     for (size_t i = 0; i < fused->groups.n && !kernel->update; i++) {
@@ -320,7 +320,7 @@ static void cut_segments(dt_fusion *f) {
                                                                              .source = group->source,
                                                                              .target = dt_fusion_buffer(f, group->collective),
                                                                              .label = label_of(f, group->collective),
-                                                                             .value = group->collective};
+                                                                             .value = (int)group->collective->id};
         }
     }
 }
@@ -341,19 +341,26 @@ static dt_status *refuse_gathered(const dt_function *function) {
 static dt_fusion divide(dt_compilation *compilation, dt_function *function, const bool *keep, const bool *recompute) {
     dt_arena *arena = compilation->arena;
     dt_plan *plan = DT_NEW(arena, dt_plan);
-    *plan = (dt_plan){.function = function,
+    const dt_module *module = function->module;
+    *plan = (dt_plan){.name = function->name,
+                      .role = function->role,
+                      .n_inputs = (int)function->inputs.n,
+                      .n_files = (int)module->files.n,
+                      .files = module->files.items,
+                      .capacity = module->capacity,
                       .microbatch_rows = compilation->microbatch_rows,
                       .batched = dt_target_is_batched(compilation->target),
-                      .results = DT_NEW_ARRAY(arena, int, function->results.n)};
-    plan->lowering = dt_lowering_create(compilation, plan);
-    dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = plan->lowering, .keep = keep, .recompute = recompute};
+                      .n_results = (int)function->results.n,
+                      .results = DT_NEW_ARRAY(arena, dt_plan_result, function->results.n)};
+    dt_lowering *lowering = dt_lowering_create(compilation, function, plan);
+    dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = lowering, .keep = keep, .recompute = recompute};
     f.placements = DT_NEW_ARRAY(arena, dt_placement, function->next_id);
     dt_fuse_groups(&f);
     dt_fuse_kernels(&f);
     return f;
 }
 
-static dt_status *fuse_function(dt_compilation *compilation, dt_function *function, dt_plan **result) {
+static dt_status *fuse_function(dt_compilation *compilation, dt_function *function, dt_lowering **result) {
     dt_arena *arena = compilation->arena;
     DT_TRY(refuse_gathered(function));
     bool *keep = DT_NEW_ARRAY(arena, bool, function->next_id); /* what libraries read, and bools */
@@ -369,7 +376,7 @@ static dt_status *fuse_function(dt_compilation *compilation, dt_function *functi
         dt_plan_add_kernel(arena, f.plan, kernel);
     }
     cut_segments(&f);
-    *result = f.plan;
+    *result = f.lowering;
     return f.lowering->status;
 }
 
@@ -377,7 +384,11 @@ dt_status *dt_pass_fuse(dt_compilation *compilation) {
     dt_module *module = compilation->module;
     compilation->microbatch_rows = dt_microbatches_choose(compilation);
     compilation->plans = DT_NEW_ARRAY(compilation->arena, dt_plan *, module->functions.n);
-    for (size_t i = 0; i < module->functions.n; i++) DT_TRY(fuse_function(compilation, module->functions.items[i], &compilation->plans[i]));
+    compilation->lowerings = DT_NEW_ARRAY(compilation->arena, dt_lowering *, module->functions.n);
+    for (size_t i = 0; i < module->functions.n; i++) {
+        DT_TRY(fuse_function(compilation, module->functions.items[i], &compilation->lowerings[i]));
+        compilation->plans[i] = compilation->lowerings[i]->plan;
+    }
     compilation->n_plans = (int)module->functions.n;
     return NULL;
 }

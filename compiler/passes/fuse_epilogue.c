@@ -223,7 +223,7 @@ bool dt_fusion_epilogue(const dt_fusion *f, const dt_fusion_group *group, dt_epi
 
 bool dt_fuse_epilogues(const dt_fusion *f, bool *keep, bool *recompute) {
     bool any = false;
-    for (const dt_value *value = f->plan->function->first; value != NULL && is_on(f); value = value->next) {
+    for (const dt_value *value = f->lowering->function->first; value != NULL && is_on(f); value = value->next) {
         const dt_placement *placement = dt_placement_of(f, value);
         dt_epilogue epilogue;
         tree t;

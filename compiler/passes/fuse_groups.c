@@ -19,7 +19,7 @@ enum {
 bool dt_fusion_is_replicated(const dt_fusion *f, const dt_value *value) {
     const dt_value *loop = f->bodies[value->id];
     if (loop != NULL) return f->is_replicated[loop->id];
-    return value->distribution.kind == DT_REPLICATED || !dt_function_role_has_rows(f->plan->function->role);
+    return value->distribution.kind == DT_REPLICATED || !dt_function_role_has_rows(f->plan->role);
 }
 
 bool dt_fusion_is_on(const dt_fusion *f) { return dt_switch_is_on(f->compilation->off, DT_SWITCH_FUSE); }
@@ -371,7 +371,7 @@ static int lasting_buffer(dt_fusion *f, const dt_value *value) {
     const dt_placement *placement = dt_placement_of(f, dt_placement_of(f, value)->base);
     if (placement->group >= 0 || placement->base->op->class == DT_CLASS_COLLECTIVE || dt_value_is(placement->base, "stack"))
         return dt_fusion_buffer(f, value);
-    int copy = new_buffer(f, value, placement->base->op->loops != NULL ? "" : " copy");
+    int copy = new_buffer(f, value, placement->base->op->loops != NULL ? "" : "/copy");
     add_output(f, elementwise_group(f, value, placement->producer, dt_fusion_is_replicated(f, value)), value, copy);
     return copy;
 }
@@ -382,7 +382,7 @@ int dt_fusion_memory(dt_fusion *f, const dt_value *value, int *producer) {
     *producer = placement->producer;
     if (dt_placement_of(f, base)->stored || placement->group >= 0)
         if (base == value || f->plan->buffers[dt_fusion_buffer(f, base)].view == NULL) return dt_fusion_buffer(f, value);
-    int copy = new_buffer(f, value, " copy");
+    int copy = new_buffer(f, value, "/copy");
     *producer = elementwise_group(f, value, placement->producer, dt_fusion_is_replicated(f, value));
     add_output(f, *producer, value, copy);
     return copy;
@@ -503,14 +503,18 @@ static void store_costly(dt_fusion *f, const dt_value *value) {
     add_member(f, first, value);
 }
 
+static void add_result(dt_fusion *f, const dt_result *from, dt_plan_result *result) {
+    *result = (dt_plan_result){from->name, lasting_buffer(f, from->value), from->value->dtype, from->value->shape};
+}
+
 void dt_fuse_groups(dt_fusion *f) {
-    const dt_function *function = f->plan->function;
+    const dt_function *function = f->lowering->function;
     dt_fuse_prepare_loops(f);
     for (const dt_value *value = function->first; value != NULL; value = value->next) prepare(f, value);
     for (size_t r = 0; r < function->results.n; r++) dt_placement_of(f, dt_placement_of(f, function->results.items[r].value)->base)->required = true;
     for (const dt_value *value = function->first; value != NULL && dt_fusion_is_on(f); value = value->next) scatter_onto_sum(f, value);
     for (const dt_value *value = function->first; value != NULL; value = value->next) place_value(f, value);
-    for (size_t r = 0; r < function->results.n; r++) f->plan->results[r] = lasting_buffer(f, function->results.items[r].value);
+    for (size_t r = 0; r < function->results.n; r++) add_result(f, &function->results.items[r], &f->plan->results[r]);
     for (const dt_value *value = function->first; value != NULL; value = value->next) store_costly(f, value);
     for (const dt_value *value = function->first; value != NULL; value = value->next) store_what_is_needed(f, value);
     for (const dt_value *value = function->first; value != NULL; value = value->next) {

@@ -371,7 +371,7 @@ static void put(dt_fusion *f, int g, int k) {
 
 void dt_fuse_kernels(dt_fusion *f) {
     dt_needs *needs = DT_NEW_ARRAY(f->arena, dt_needs, f->groups.n);
-    int(*visited)[2] = dt_arena_new_array(f->arena, (size_t)f->plan->function->next_id, sizeof *visited);
+    int(*visited)[2] = dt_arena_new_array(f->arena, (size_t)f->lowering->function->next_id, sizeof *visited);
     for (int g = 0; g < (int)f->groups.n; g++) {
         needs[g] = needs_of(f, g, visited);
         if (f->groups.items[g].collective == NULL) find_rows(f, &f->groups.items[g]);

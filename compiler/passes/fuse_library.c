@@ -39,7 +39,7 @@ bool dt_fusion_stores_sum(const dt_fusion *f, const dt_fusion_group *group) {
     dt_library_call call;
     dt_epilogue epilogue;
     dt_nest nest = dt_lower_cluster(f->lowering, &kernel, &group->cluster, layout);
-    return !dt_nest_library(f->plan, &kernel, &nest, &call) && !dt_fusion_epilogue(f, group, &epilogue);
+    return !dt_nest_library(f->lowering, &kernel, &nest, &call) && !dt_fusion_epilogue(f, group, &epilogue);
 }
 
 /* Moves elements and computes nothing: each is read where the loops say, and none is outside. */

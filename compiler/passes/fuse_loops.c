@@ -20,7 +20,7 @@
 #include "ir/body.h"
 
 void dt_fuse_prepare_loops(dt_fusion *f) {
-    const dt_function *function = f->plan->function;
+    const dt_function *function = f->lowering->function;
     int n = function->next_id;
     f->bodies = DT_NEW_ARRAY(f->arena, dt_value *, n);
     f->parts = DT_NEW_ARRAY(f->arena, int, n);
@@ -88,13 +88,13 @@ static void place_carry(dt_fusion *f, const dt_value *loop, const dt_value *carr
     dt_placement *placement = dt_placement_of(f, carry);
     dt_view first = view;
     first.loop = NULL, first.step = first.wrap = 0;
-    int beginning = dt_plan_add_view(f->arena, f->plan, name_of(f, carry, " first"), first);
+    int beginning = dt_plan_add_view(f->arena, f->plan, name_of(f, carry, "/first"), first);
     placement->producer = view.wrap > 0 ? dt_fusion_store(f, carry->operands[0], beginning, f->is_replicated[loop->id])
                                         : dt_fusion_store_late(f, carry->operands[0], beginning, f->is_replicated[loop->id]);
     placement->stored = true;
     f->lowering->buffers[carry->id] = dt_plan_add_view(f->arena, f->plan, name_of(f, carry, ""), view);
     view.first += view.step;
-    f->parts[advance->id] = dt_plan_add_view(f->arena, f->plan, name_of(f, carry, " next"), view);
+    f->parts[advance->id] = dt_plan_add_view(f->arena, f->plan, name_of(f, carry, "/next"), view);
     give_own_buffer(f, loop, advance->operands[1], f->parts[advance->id]);
 }
 
@@ -127,7 +127,7 @@ static bool has_aligned_parts(const dt_value *stack) {
  * stack's rows and iterations as one dimension. */
 static bool may_be_part(const dt_fusion *f, const dt_value *stack) {
     const dt_placement *placement = dt_placement_of(f, stack);
-    const dt_function *function = f->plan->function;
+    const dt_function *function = f->lowering->function;
     if (f->plan->batched && !has_aligned_parts(stack)) return false;
     for (size_t r = 0; r < function->results.n; r++)
         if (dt_placement_of(f, function->results.items[r].value)->base == stack) return false;
@@ -162,7 +162,7 @@ static bool is_in_history(const dt_fusion *f, const dt_value *stack) {
 static void begin_history(dt_fusion *f, const dt_value *loop, const dt_value *carry, const dt_value *kept) {
     int64_t trips = dt_loop_trips(loop);
     bool reverse = dt_value_bool(kept, "reverse");
-    dt_view view = begin_buffer(f, loop, carry, " history", (int)dt_value_int(kept, "axis"), trips + 1);
+    dt_view view = begin_buffer(f, loop, carry, "/history", (int)dt_value_int(kept, "axis"), trips + 1);
     for (const dt_value *stack = kept; stack != NULL; stack = next_kept(f, loop, carry, stack, kept)) {
         view.length = trips;
         view.first = (stack->operands[0] == carry) == reverse;
@@ -184,7 +184,7 @@ static void begin_carry(dt_fusion *f, const dt_value *loop, const dt_value *carr
         begin_history(f, loop, carry, kept);
         return;
     }
-    dt_view half = begin_buffer(f, loop, carry, " halves", 0, n_halves);
+    dt_view half = begin_buffer(f, loop, carry, "/halves", 0, n_halves);
     half.loop = f->loops[loop->id];
     half.step = 1;
     half.wrap = n_halves;
@@ -201,7 +201,7 @@ static void begin_loop(dt_fusion *f, const dt_value *loop) {
     for (const dt_value *value = end->next; value != NULL; value = value->next) {
         if (!is_stack_of(value, loop) || is_in_history(f, value)) continue;
         dt_view part = part_along(f, dt_fusion_buffer(f, value), loop, value->shape, value);
-        f->parts[value->id] = dt_plan_add_view(f->arena, f->plan, name_of(f, value, " part"), part);
+        f->parts[value->id] = dt_plan_add_view(f->arena, f->plan, name_of(f, value, "/part"), part);
         give_own_buffer(f, loop, value->operands[0], f->parts[value->id]);
     }
     f->loop = f->loops[loop->id];

@@ -45,7 +45,7 @@ static bool is_worth_keeping(const dt_fusion *f, const dt_value *value) {
 
 bool dt_fuse_narrow(const dt_fusion *f, bool *keep) {
     bool any = false;
-    for (const dt_value *value = f->plan->function->first; value != NULL; value = value->next)
+    for (const dt_value *value = f->lowering->function->first; value != NULL; value = value->next)
         if (!keep[value->id] && is_worth_keeping(f, value)) any = keep[value->id] = true;
     return any;
 }

@@ -256,7 +256,7 @@ static void begin(dt_move *m, int group, const dt_value *sum) {
 /* Values one by one, each from what is stored. */
 static bool move_values(dt_move *m, bool *keep, bool *recompute) {
     bool any = false;
-    for (const dt_value *value = m->fusion->plan->function->first; value != NULL; value = value->next) {
+    for (const dt_value *value = m->fusion->lowering->function->first; value != NULL; value = value->next) {
         if (dt_placement_of(m->fusion, value)->group < 0) continue;
         begin(m, dt_placement_of(m->fusion, value)->group, NULL);
         add_value(m, value);
@@ -280,7 +280,7 @@ static bool move_to_sums(dt_move *m, bool *keep, bool *recompute) {
 
 bool dt_fuse_rematerialize(const dt_fusion *f, bool *keep, bool *recompute) {
     if (!f->plan->batched || !dt_switch_is_on(f->compilation->off, DT_SWITCH_REMATERIALIZE) || !dt_fusion_is_on(f)) return false;
-    int n_values = f->plan->function->next_id;
+    int n_values = f->lowering->function->next_id;
     dt_move move = {.fusion = f};
     move.loads = DT_NEW_ARRAY(f->arena, dt_value_list, f->groups.n);
     move.met_for = DT_NEW_ARRAY(f->arena, int, n_values);

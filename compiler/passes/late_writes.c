@@ -34,9 +34,12 @@ typedef struct read {
 
 typedef DT_LIST(read) reads;
 
-/* Of each variable of the module. */
+/* Of each variable, as far as the plan has it. */
 static reads *find_reads(dt_arena *arena, const dt_plan *plan) {
-    reads *all = DT_NEW_ARRAY(arena, reads, plan->function->module->variables.n);
+    int n_variables = 0;
+    for (int b = 0; b < plan->n_buffers; b++)
+        if (plan->buffers[b].variable >= n_variables) n_variables = plan->buffers[b].variable + 1;
+    reads *all = DT_NEW_ARRAY(arena, reads, n_variables);
     for (int k = 0; k < plan->n_kernels; k++)
         for (int n = 0; n < plan->kernels[k].n_nests; n++) {
             const dt_nest *nest = &plan->kernels[k].nests[n];
@@ -81,7 +84,7 @@ static void append_kernel(dt_arena *arena, dt_plan *plan, dt_kernel_function ker
     plan->segments = segments;
     dt_segment *last = &segments[plan->n_segments++];
     *last = (dt_segment){.n_device_kernels = 1, .device_kernels = DT_NEW(arena, int)};
-    char *name = dt_arena_format(arena, "%s_%d_update", plan->function->name, plan->n_kernels);
+    char *name = dt_arena_format(arena, "%s_%d_update", plan->name, plan->n_kernels);
     for (char *c = name; *c; c++)
         if (*c == '/') *c = '_';
     kernel.name = name;
@@ -100,7 +103,7 @@ static void write_late(dt_arena *arena, dt_plan *plan) {
                 if (plan->buffers[variable].space != DT_MEMORY_VARIABLE) continue;
                 if (!is_read_later(plan, k, n, store, &all[plan->buffers[variable].variable])) continue;
                 dt_buffer next = plan->buffers[variable];
-                next.name = dt_arena_format(arena, "%s next", next.name);
+                next.name = dt_arena_format(arena, "%s/next", next.name);
                 next.space = DT_MEMORY_DEVICE;
                 int buffer = dt_plan_add_buffer(arena, plan, next);
                 store->address.buffer = dt_kernel_argument(arena, kernel, buffer);

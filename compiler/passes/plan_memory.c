@@ -45,7 +45,7 @@ static void give_spaces(dt_arena *arena, dt_plan *plan) {
             }
         }
     }
-    for (size_t r = 0; r < plan->function->results.n; r++) keep_for_replicas(plan, plan->results[r]);
+    for (int r = 0; r < plan->n_results; r++) keep_for_replicas(plan, plan->results[r].buffer);
     for (int s = 0; s < plan->n_segments; s++)
         for (int c = 0; c < plan->segments[s].n_collectives; c++) {
             const dt_collective *collective = &plan->segments[s].collectives[c];

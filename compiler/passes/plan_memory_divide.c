@@ -219,7 +219,7 @@ static int divide(dt_arena *arena, dt_plan *plan, dt_segment *segment, int k) {
 }
 
 void dt_plan_divide(dt_arena *arena, dt_plan *plan) {
-    dt_function_role role = plan->function->role;
+    dt_function_role role = plan->role;
     if (role != DT_ROLE_INIT && !dt_function_role_has_rows(role)) return; /* the others are run by one core */
     for (int s = 0; s < plan->n_segments; s++)
         for (int k = 0; k < plan->segments[s].n_device_kernels;) k += divide(arena, plan, &plan->segments[s], k);

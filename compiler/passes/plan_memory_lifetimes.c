@@ -111,7 +111,7 @@ static void leave_scopes(timeline *t) {
             leave_loops(t, t->plan->segments[s].collectives[c].source);
             leave_loops(t, t->plan->segments[s].collectives[c].target);
         }
-    for (size_t r = 0; r < t->plan->function->results.n; r++) leave_loops(t, t->plan->results[r]);
+    for (int r = 0; r < t->plan->n_results; r++) leave_loops(t, t->plan->results[r].buffer);
 }
 
 /* The row loop no longer chooses the row: there is only one. */
@@ -187,6 +187,6 @@ dt_lifetime *dt_plan_lifetimes(dt_arena *arena, dt_plan *plan) {
     cut_rows(&t);
     leave_scopes(&t);
     for_each_use(&t, add_lifetime);
-    for (size_t r = 0; r < plan->function->results.n; r++) extend(&t, plan->results[r], t.end, t.end);
+    for (int r = 0; r < plan->n_results; r++) extend(&t, plan->results[r].buffer, t.end, t.end);
     return t.lifetimes;
 }

@@ -127,6 +127,7 @@ static void join_loops(dt_arena *arena, dt_nest *nest) {
 /* ---- sums of products ---- */
 
 typedef struct dt_product {
+    dt_lowering *lowering;
     dt_plan *plan;
     dt_kernel_function *kernel;
     int n;       /* its first nest */
@@ -157,11 +158,13 @@ static int64_t assumed_extent(const dt_product *p, int loop) {
     return dt_dim_is_symbol(p->loops->extents[loop]) ? assumed_rows : p->loops->extents[loop];
 }
 
-static bool is_in_phases(const dt_product *p) { return p->kernel->nests[p->n].layout->n_polyphases > 0; }
+static const dt_layout *layout_of(const dt_product *p, int n) { return dt_lowering_origin(p->lowering, &p->kernel->nests[n]).layout; }
+
+static bool is_in_phases(const dt_product *p) { return layout_of(p, p->n)->n_polyphases > 0; }
 
 /* Whether each nest walks only some iterations of a loop over the result. */
 static bool is_thinned_out(const dt_product *p, int loop) {
-    const dt_layout *layout = p->kernel->nests[p->n].layout;
+    const dt_layout *layout = layout_of(p, p->n);
     for (int i = 0; i < layout->n_polyphases; i++)
         if (layout->polyphases[i].outer == loop) return true;
     return false;
@@ -193,13 +196,13 @@ static bool choose_loops(dt_product *p) {
     return true;
 }
 
-static int loop_in_nest(const dt_product *p, int loop) { return loop < 0 ? -1 : dt_layout_loop(p->kernel->nests[p->n].layout, p->loops, loop); }
+static int loop_in_nest(const dt_product *p, int loop) { return loop < 0 ? -1 : dt_layout_loop(layout_of(p, p->n), p->loops, loop); }
 
 /* Whether stores walk the vector loop element by element; into what a loop over tensors stacks along a later axis they do not. */
 static bool stores_are_contiguous(const dt_product *p) {
     for (int n = p->n; n < p->n + p->n_parts; n++) {
         const dt_nest *nest = &p->kernel->nests[n];
-        for (int s = 0; s < nest->n_stores && !dt_layout_is_empty(nest->layout); s++)
+        for (int s = 0; s < nest->n_stores && !dt_layout_is_empty(layout_of(p, n)); s++)
             if (nest->stores[s].address.coefficients[loop_in_nest(p, p->vector_loop)] != 1) return false;
     }
     return true;
@@ -219,7 +222,7 @@ static bool is_product(const dt_product *p, const dt_nest *nest) { return factor
 /* Whether all parts but those that sum nothing satisfy this. */
 static bool all_are_products(const dt_product *p) {
     for (int n = p->n; n < p->n + p->n_parts; n++)
-        if (!dt_layout_is_empty(p->kernel->nests[n].layout) && !is_product(p, &p->kernel->nests[n])) return false;
+        if (!dt_layout_is_empty(layout_of(p, n)) && !is_product(p, &p->kernel->nests[n])) return false;
     return true;
 }
 
@@ -231,7 +234,7 @@ static bool is_plain_in(const dt_product *p, const dt_nest *nest, int operand, b
 
 static bool is_plain(const dt_product *p, int operand, bool contiguous) {
     for (int n = p->n; n < p->n + p->n_parts; n++)
-        if (!dt_layout_is_empty(p->kernel->nests[n].layout) && !is_plain_in(p, &p->kernel->nests[n], operand, contiguous)) return false;
+        if (!dt_layout_is_empty(layout_of(p, n)) && !is_plain_in(p, &p->kernel->nests[n], operand, contiguous)) return false;
     return true;
 }
 
@@ -340,7 +343,7 @@ static int packing_buffer(dt_arena *arena, dt_product *p, int operand, const dt_
         dims[rank++] = around == 0 || dt_dim_is_symbol(extent) ? extent : (around + stride - 1) / stride;
         around = stride;
     }
-    const char *name = dt_arena_format(arena, "%%%d packed", p->root->operands[operand]->id);
+    const char *name = dt_arena_format(arena, "%%%d/packed", p->root->operands[operand]->id);
     dt_dtype dtype = p->root->operands[operand]->dtype == DT_F64 ? DT_F64 : DT_F32;
     dt_memory_space space = p->kernel->once ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     dt_buffer buffer = {.name = name, .space = space, .dtype = dtype, .shape = {rank, dims}, .variable = -1, .input = -1};
@@ -370,7 +373,7 @@ static bool can_read(dt_arena *arena, dt_product *p, int operand, bool contiguou
 
 /* Puts the nest that lays `operand` out where it belongs; returns how many nests stand before p's now. */
 static int insert_packing(dt_arena *arena, dt_product *p, int operand, bool by_row) {
-    dt_nest nest = dt_lower_packing(p->plan->lowering, p->kernel, p->root, operand, &p->packings[operand]);
+    dt_nest nest = dt_lower_packing(p->lowering, p->kernel, p->root, operand, &p->packings[operand]);
     int at = p->n;
     nest.in_rows = by_row;
     while (!by_row && p->kernel->nests[p->n].in_rows && at > 0 && p->kernel->nests[at - 1].in_rows) at--;
@@ -381,7 +384,7 @@ static int insert_packing(dt_arena *arena, dt_product *p, int operand, bool by_r
 static void lower_again(dt_product *p, int n, const dt_layout *layout) {
     dt_nest *nest = &p->kernel->nests[n];
     bool in_rows = nest->in_rows;
-    *nest = dt_lower_cluster(p->plan->lowering, p->kernel, nest->cluster, layout);
+    *nest = dt_lower_cluster(p->lowering, p->kernel, dt_lowering_origin(p->lowering, nest).cluster, layout);
     nest->in_rows = in_rows;
 }
 
@@ -414,11 +417,11 @@ static int sum_buffer(dt_arena *arena, dt_product *p, const dt_cluster *cluster)
     int buffer = outputs[0].buffer;
     const dt_buffer *of_output = &p->plan->buffers[buffer];
     if (cluster->outputs.n > 1 || of_output->space != DT_MEMORY_SCRATCH || of_output->dtype != p->root->dtype) {
-        const char *name = dt_arena_format(arena, "%%%d sum", p->root->id);
+        const char *name = dt_arena_format(arena, "%%%d/sum", p->root->id);
         buffer =
             dt_plan_add_buffer(arena, p->plan, (dt_buffer){name, DT_MEMORY_SCRATCH, p->root->dtype, p->root->shape, .variable = -1, .input = -1});
     }
-    return p->plan->lowering->buffers[p->root->id] = buffer;
+    return p->lowering->buffers[p->root->id] = buffer;
 }
 
 /* Adds a nest after p's for what follows its sum, which is complete only there. */
@@ -430,7 +433,7 @@ static void compute_rest_after(dt_arena *arena, dt_product *p, const dt_cluster 
     if (rest->outputs.n == 0) return;
     dt_layout *layout = DT_NEW(arena, dt_layout);
     *layout = DT_LAYOUT_PLAIN;
-    dt_nest nest = dt_lower_cluster(p->plan->lowering, p->kernel, rest, layout);
+    dt_nest nest = dt_lower_cluster(p->lowering, p->kernel, rest, layout);
     nest.in_rows = true;
     nest.note = "epilogue";
     dt_kernel_insert_nest(arena, p->kernel, p->n + 1, nest);
@@ -439,7 +442,7 @@ static void compute_rest_after(dt_arena *arena, dt_product *p, const dt_cluster 
 /* A gradient of a convolution's input reads beyond the border for most of the result. Where its windows cover the result and no more, each element
  * of the operand is spread over the result instead: that is all that has to be computed. The result is cleared first, and added to. */
 static void spread_operand(dt_arena *arena, dt_product *p) {
-    const dt_cluster *cluster = p->kernel->nests[p->n].cluster;
+    const dt_cluster *cluster = dt_lowering_origin(p->lowering, &p->kernel->nests[p->n]).cluster;
     const dt_access *access = &p->loops->operands[p->operands[0]];
     dt_shape shape = p->root->operands[p->operands[0]]->shape;
     if (p->row != 0 || !access->guarded) return;
@@ -463,7 +466,7 @@ static void spread_operand(dt_arena *arena, dt_product *p) {
     layout->accumulators = accumulator;
     lower_again(p, p->n, layout);
     compute_rest_after(arena, p, cluster);
-    dt_nest zero = dt_lower_zero(p->plan->lowering, p->kernel, *accumulator);
+    dt_nest zero = dt_lower_zero(p->lowering, p->kernel, *accumulator);
     zero.in_rows = true;
     dt_kernel_insert_nest(arena, p->kernel, p->n++, zero);
 }
@@ -480,7 +483,7 @@ static void apply_packings(dt_arena *arena, dt_product *p, const bool *by_row) {
     const dt_packing *packings = dt_arena_copy(arena, p->packings, sizeof p->packings);
     for (int n = p->n; n < p->n + p->n_parts; n++) {
         dt_layout *layout = DT_NEW(arena, dt_layout);
-        *layout = *p->kernel->nests[n].layout;
+        *layout = *layout_of(p, n);
         layout->packings = packings;
         layout->n_blocks = p->n_blocks;
         layout->blocked = p->vector_loop;
@@ -601,7 +604,7 @@ static void tile(dt_arena *arena, dt_product *p) {
     apply_packings(arena, p, by_row);
     for (int n = p->n; n < p->n + p->n_parts; n++) {
         dt_nest *nest = &p->kernel->nests[n];
-        const dt_layout *layout = nest->layout;
+        const dt_layout *layout = layout_of(p, n);
         if (dt_layout_is_empty(layout)) continue;
         nest->algorithm = layout->n_spreads > 0 ? DT_ALGORITHM_SPREAD : layout->n_polyphases > 0 ? DT_ALGORITHM_PHASED : DT_ALGORITHM_TILED;
         nest->tiling = (dt_tiling){.row_loop = loop_in_nest(p, p->row_loop), .vector_loop = loop_in_nest(p, p->vector_loop)};
@@ -611,27 +614,28 @@ static void tile(dt_arena *arena, dt_product *p) {
 }
 
 /* Tiles nest n if it is a sum of products; returns the number of the next nest. */
-static int tile_nest(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n) {
+static int tile_nest(dt_arena *arena, dt_lowering *lowering, dt_kernel_function *kernel, int n) {
     const dt_nest *nest = &kernel->nests[n];
-    if (nest->cluster == NULL || nest->cluster->roots.n != 1) return n + 1;
-    dt_product p = {.plan = plan, .kernel = kernel, .n = n, .n_parts = 1, .root = nest->cluster->roots.items[0], .row = -1};
-    p.loops = dt_lowering_loops(plan->lowering, p.root);
+    const dt_cluster *cluster = dt_lowering_origin(lowering, nest).cluster;
+    if (cluster == NULL || cluster->roots.n != 1) return n + 1;
+    dt_product p = {.lowering = lowering, .plan = lowering->plan, .kernel = kernel, .n = n, .n_parts = 1, .root = cluster->roots.items[0], .row = -1};
+    p.loops = dt_lowering_loops(lowering, p.root);
     if (!dt_loops_are_product(p.loops)) return n + 1;
     dt_formula_is_product(p.loops->body, p.factors, &p.precision);
-    p.n_parts = dt_schedule_phases(arena, plan, kernel, n);
-    if (nest->in_rows) p.row = nest->layout->row_loop >= 0 ? nest->layout->row_loop : 0;
+    p.n_parts = dt_schedule_phases(arena, lowering, kernel, n);
+    if (nest->in_rows) p.row = layout_of(&p, n)->row_loop >= 0 ? layout_of(&p, n)->row_loop : 0;
     tile(arena, &p);
     return p.n + p.n_parts;
 }
 
-static void schedule_kernel(const dt_compilation *compilation, dt_plan *plan, dt_kernel_function *kernel) {
+static void schedule_kernel(const dt_compilation *compilation, dt_lowering *lowering, dt_kernel_function *kernel) {
     dt_arena *arena = compilation->arena;
-    bool loops = !plan->batched; /* else threads take the place of vectors, and tiles are the renderer's */
+    bool loops = !lowering->plan->batched; /* else threads take the place of vectors, and tiles are the renderer's */
     bool tiles = loops && dt_switch_is_on(compilation->off, DT_SWITCH_TILE),
          vectors = loops && dt_switch_is_on(compilation->off, DT_SWITCH_VECTORIZE);
     bool windows = dt_switch_is_on(compilation->off, DT_SWITCH_WINDOWS);
-    for (int n = 0; windows && n < kernel->n_nests; n++) dt_schedule_windows(arena, plan, kernel, n);
-    for (int n = 0; tiles && n < kernel->n_nests;) n = tile_nest(arena, plan, kernel, n);
+    for (int n = 0; windows && n < kernel->n_nests; n++) dt_schedule_windows(arena, lowering, kernel, n);
+    for (int n = 0; tiles && n < kernel->n_nests;) n = tile_nest(arena, lowering, kernel, n);
     for (int n = 0; n < kernel->n_nests; n++) {
         dt_nest *nest = &kernel->nests[n];
         join_loops(arena, nest);
@@ -642,9 +646,9 @@ static void schedule_kernel(const dt_compilation *compilation, dt_plan *plan, dt
 dt_status *dt_pass_schedule(dt_compilation *compilation) {
     for (int i = 0; i < compilation->n_plans; i++) {
         dt_plan *plan = compilation->plans[i];
-        for (int k = 0; k < plan->n_kernels; k++) schedule_kernel(compilation, plan, &plan->kernels[k]);
+        for (int k = 0; k < plan->n_kernels; k++) schedule_kernel(compilation, compilation->lowerings[i], &plan->kernels[k]);
         if (dt_switch_is_on(compilation->off, DT_SWITCH_AHEAD)) dt_schedule_ahead(compilation->arena, plan);
-        DT_TRY(plan->lowering->status);
+        DT_TRY(compilation->lowerings[i]->status);
     }
     return NULL;
 }

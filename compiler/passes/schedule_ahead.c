@@ -64,7 +64,7 @@ static void move_nest(dt_arena *arena, dt_kernel_function *from, int n, dt_kerne
 
 /* "train_7_pack" */
 static const char *name_of(dt_arena *arena, const dt_plan *plan) {
-    char *name = dt_arena_format(arena, "%s_%d_pack", plan->function->name, plan->n_kernels);
+    char *name = dt_arena_format(arena, "%s_%d_pack", plan->name, plan->n_kernels);
     for (char *c = name; *c; c++)
         if (!isalnum((unsigned char)*c)) *c = '_';
     return name;

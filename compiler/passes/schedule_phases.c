@@ -3,8 +3,8 @@
  * The gradient of a convolution's input reads, for index o of the result and tap r, index (o - factor * r + shift) / stride of its operand, and
  * nothing where the division leaves a remainder: with stride 2 that is three products of four. Which taps leave none depends on o mod stride alone.
  * So the nest becomes one for each such phase: a dense product over the indices and taps of that phase, whose operand is read at consecutive indices.
- * A phase without taps only stores what becomes of 0. For finite numbers that is exact; an infinite or NaN weight counts where it is a term alone, and is
- * not multiplied by the zeros between. */
+ * A phase without taps only stores what becomes of 0. For finite numbers that is exact; an infinite or NaN weight counts where it is a term alone,
+ * and is not multiplied by the zeros between. */
 #include "compiler/kernel/nest.h"
 #include "compiler/passes/schedule.h"
 
@@ -94,23 +94,24 @@ static bool writes_variable(const dt_plan *plan, const dt_cluster *cluster) {
     return false;
 }
 
-int dt_schedule_phases(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n) {
+int dt_schedule_phases(dt_arena *arena, dt_lowering *lowering, dt_kernel_function *kernel, int n) {
     const dt_nest whole = kernel->nests[n];
-    const dt_value *root = whole.cluster->roots.items[0];
-    const dt_loops *loops = dt_lowering_loops(plan->lowering, root);
+    const dt_origin of = dt_lowering_origin(lowering, &whole);
+    const dt_value *root = of.cluster->roots.items[0];
+    const dt_loops *loops = dt_lowering_loops(lowering, root);
     division divisions[most_divisions];
     int n_divisions = find_divisions(root, loops, divisions), n_nests = 0;
     int64_t n_combinations = 1;
     for (int i = 0; i < n_divisions; i++) n_combinations *= divisions[i].divisor <= most_phases ? divisions[i].divisor : most_phases + 1;
-    if (n_combinations == 1 || n_combinations > most_phases || whole.layout->row_loop >= 0 || writes_variable(plan, whole.cluster)) return 1;
+    if (n_combinations == 1 || n_combinations > most_phases || of.layout->row_loop >= 0 || writes_variable(lowering->plan, of.cluster)) return 1;
     for (int64_t c = 0; c < n_combinations; c++) {
         const dt_polyphase *phases = phases_of(arena, loops, divisions, n_divisions, c);
         if (phases == NULL) continue;
         dt_layout *layout = DT_NEW(arena, dt_layout);
-        *layout = *whole.layout;
+        *layout = *of.layout;
         layout->n_polyphases = n_divisions;
         layout->polyphases = phases;
-        dt_nest nest = dt_lower_cluster(plan->lowering, kernel, whole.cluster, layout);
+        dt_nest nest = dt_lower_cluster(lowering, kernel, of.cluster, layout);
         nest.in_rows = whole.in_rows;
         if (n_nests == 0)
             kernel->nests[n] = nest;

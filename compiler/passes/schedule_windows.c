@@ -67,17 +67,18 @@ static windows find_windows(dt_arena *arena, const dt_value *root, const dt_loop
     return w;
 }
 
-void dt_schedule_windows(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n) {
+void dt_schedule_windows(dt_arena *arena, dt_lowering *lowering, dt_kernel_function *kernel, int n) {
     dt_nest *nest = &kernel->nests[n];
-    if (nest->cluster == NULL || nest->cluster->roots.n != 1 || nest->layout->row_loop >= 0) return;
-    const dt_value *root = nest->cluster->roots.items[0];
-    const dt_loops *loops = dt_lowering_loops(plan->lowering, root);
+    dt_origin of = dt_lowering_origin(lowering, nest);
+    if (of.cluster == NULL || of.cluster->roots.n != 1 || of.layout->row_loop >= 0) return;
+    const dt_value *root = of.cluster->roots.items[0];
+    const dt_loops *loops = dt_lowering_loops(lowering, root);
     if (loops->combiner != DT_COMBINE_SUM || loops->result != NULL || dt_loops_are_product(loops)) return;
     windows w = find_windows(arena, root, loops);
     if (w.n == 0) return;
     dt_layout *layout = DT_NEW(arena, dt_layout);
     *layout = (dt_layout){.row_loop = -1, .n_spreads = w.n, .spreads = w.spreads, .apart = true};
     bool in_rows = nest->in_rows;
-    *nest = dt_lower_cluster(plan->lowering, kernel, nest->cluster, layout);
+    *nest = dt_lower_cluster(lowering, kernel, of.cluster, layout);
     nest->in_rows = in_rows;
 }

@@ -266,7 +266,7 @@ static int family_of_variable(const variables *all, int v) {
 
 /* Whether the buffer is a variable that is shared out where the plan's function runs. */
 static bool shares(const sharing *s, const variables *all, int buffer) {
-    bool is_draft = s->plan->function->role == DT_ROLE_INIT && !is_slot(s->module, s->plan, buffer); /* initial weights */
+    bool is_draft = s->plan->role == DT_ROLE_INIT && !is_slot(s->module, s->plan, buffer); /* initial weights */
     return s->plan->buffers[buffer].space == DT_MEMORY_VARIABLE && !is_draft && all->can_share[s->plan->buffers[buffer].variable];
 }
 
@@ -276,8 +276,8 @@ static void rule_out_slots(const sharing *s, const variables *all) {
     for (size_t t = 0; t < every.n; t++)
         if (is_slot(s->module, s->plan, every.items[t].buffer) && !every.items[t].along)
             all->can_share[s->plan->buffers[every.items[t].buffer].variable] = false;
-    for (size_t r = 0; r < s->plan->function->results.n; r++)
-        if (is_slot(s->module, s->plan, s->plan->results[r])) all->can_share[s->plan->buffers[s->plan->results[r]].variable] = false;
+    for (int r = 0; r < s->plan->n_results; r++)
+        if (is_slot(s->module, s->plan, s->plan->results[r].buffer)) all->can_share[s->plan->buffers[s->plan->results[r].buffer].variable] = false;
 }
 
 /* needed[n_kernels]: what servers run, if they share out the families of variables that can be. */
@@ -320,8 +320,8 @@ static void rule_out_parameters(const sharing *s, const variables *all) {
         bool is_wanted_early = early[family_of(s, b)] && !is_slot(s->module, s->plan, b);
         if ((s->plan->buffers[b].view != NULL || is_wanted_early) && shares(s, all, b)) all->can_share[s->plan->buffers[b].variable] = false;
     }
-    for (size_t r = 0; r < s->plan->function->results.n; r++)
-        if (shares(s, all, s->plan->results[r])) all->can_share[s->plan->buffers[s->plan->results[r]].variable] = false;
+    for (int r = 0; r < s->plan->n_results; r++)
+        if (shares(s, all, s->plan->results[r].buffer)) all->can_share[s->plan->buffers[s->plan->results[r].buffer].variable] = false;
 }
 
 static void join_variables(const sharing *s, const variables *all) {
@@ -384,7 +384,7 @@ static bool *needed_whole(const sharing *s, const dt_share *of_variables) {
         const dt_nest *nest = &s->plan->kernels[all.items[t].kernel].nests[all.items[t].nest];
         if (!all.items[t].along || nest->share.n_units == 0) whole[all.items[t].buffer] = true;
     }
-    for (size_t r = 0; r < s->plan->function->results.n; r++) whole[s->plan->results[r]] = true;
+    for (int r = 0; r < s->plan->n_results; r++) whole[s->plan->results[r].buffer] = true;
     for (int b = 0; b < s->plan->n_buffers; b++)
         if (s->plan->buffers[b].space == DT_MEMORY_VARIABLE)
             whole[b] = !is_slot(s->module, s->plan, b) || of_variables[s->plan->buffers[b].variable].unit == 0;
@@ -449,7 +449,7 @@ static void share_plan(const sharing *s, const variables *all, const dt_share *o
 
 /* ---- the pass ---- */
 
-static bool has_variables(const dt_plan *plan) { return plan->function->role == DT_ROLE_INIT || dt_function_role_has_rows(plan->function->role); }
+static bool has_variables(const dt_plan *plan) { return plan->role == DT_ROLE_INIT || dt_function_role_has_rows(plan->role); }
 
 static variables all_variables(dt_arena *arena, const dt_module *module) {
     int n = (int)module->variables.n;

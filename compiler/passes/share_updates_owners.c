@@ -46,8 +46,8 @@ static bool look(const search *s, const bool *shared) {
 void dt_owners_find_kernels(dt_arena *arena, const dt_plan *plan, const bool *shared, bool *needed) {
     search s = {plan, DT_NEW_ARRAY(arena, bool, plan->n_buffers), DT_NEW_ARRAY(arena, bool *, plan->n_kernels)};
     for (int k = 0; k < plan->n_kernels; k++) s.needed_nests[k] = DT_NEW_ARRAY(arena, bool, plan->kernels[k].n_nests);
-    for (size_t r = 0; r < plan->function->results.n; r++) {
-        int buffer = whole(plan, plan->results[r]);
+    for (int r = 0; r < plan->n_results; r++) {
+        int buffer = whole(plan, plan->results[r].buffer);
         if (dt_shape_count(plan->buffers[buffer].shape, DT_BATCH) == 0) s.is_read[buffer] = true;
     }
     while (look(&s, shared)) continue;

@@ -350,7 +350,7 @@ static void add_buffers(splitting *s) {
         int64_t *dims = DT_NEW_ARRAY(s->arena, int64_t, 2);
         dims[s->by_result] = s->n_parts, dims[!s->by_result] = s->n_results;
         dt_buffer buffer = {.space = space, .dtype = s->nest->reductions[r].dtype, .shape = {2, dims}, .variable = -1, .input = -1};
-        buffer.name = dt_arena_format(s->arena, "%s partial", name != NULL ? name : "sum");
+        buffer.name = dt_arena_format(s->arena, "%s/partial", name != NULL ? name : "sum");
         s->buffers[r] = dt_plan_add_buffer(s->arena, s->plan, buffer);
     }
 }

@@ -22,7 +22,7 @@ def kernels_of(step):
         subprocess.run(["dtc", "compile", SOURCE / "examples/fashion_cnn.dt", "--emit=kernels", "-o", path], check=True)
         text = path.read_text()
     plans = re.split(r"^(?=plan )", text, flags=re.MULTILINE)
-    return next(plan for plan in plans if plan.startswith(f"plan {step} "))
+    return next(plan for plan in plans if plan.startswith(f"plan {step}: "))
 
 
 def outline(plan):
@@ -36,7 +36,7 @@ def check_kernels(plan):
     assert 0 < len(kernels) <= MOST_KERNELS, f"{len(kernels)} kernels in a step"
     for kernel in kernels:
         first = kernel.splitlines()[0]
-        assert "reduction 0 = " in kernel or "  update" in first or "_pack " in first, f"only elementwise:\n{first}"
+        assert "reduction 0 = " in kernel or "  update" in first or "_pack(" in first, f"only elementwise:\n{first}"
     updates = [kernel for kernel in kernels if "  update" in kernel.splitlines()[0]]
     divided = [kernel for kernel in updates if "divided" in kernel.splitlines()[0]]
     assert len(divided) == 1, f"{len(divided)} divided kernels write variables"

@@ -186,7 +186,7 @@ static outcome run_compiled(const subject *s, const char *way, bool plan, const 
     const dt_plan *compiled = s->compilation.plans[0];
     dt_status *status;
     if (!plan)
-        status = dt_interpret_replicas(s->arena, compiled->function, n_replicas, launches, dealt, &o.memory, o.results);
+        status = dt_interpret_replicas(s->arena, s->compilation.module->functions.items[0], n_replicas, launches, dealt, &o.memory, o.results);
     else
         status = dt_plan_execute(s->arena, &(dt_plan_run){compiled, code != NULL ? compiled_run : NULL, (void *)(uintptr_t)code, n_replicas, launches,
                                                           dealt, &o.memory, o.results});
@@ -218,7 +218,7 @@ static const char *differ(const subject *s, const char *name, const dt_tensor *g
 
 /* NULL, or what is wrong. Rows are those of each replica, one behind the other; all else is the same on every replica. */
 static const char *compare(const subject *s, const outcome *got, const outcome *want, const outcome *near, int n_replicas, totals *totals) {
-    const dt_function *function = s->compilation.plans[0]->function;
+    const dt_function *function = s->compilation.module->functions.items[0];
     size_t n_results = function->results.n;
     const char *wrong = NULL;
     for (size_t i = 0; i < n_results && wrong == NULL; i++) {
@@ -246,7 +246,7 @@ static void show(const subject *s) {
     dt_text text = {0};
     dt_module_print(&text, s->graph);
     dt_module_print(&text, s->compilation.module);
-    dt_plan_print(&text, s->compilation.plans[0], NULL);
+    dt_plan_print(s->arena, &text, s->compilation.plans[0], NULL);
     fputs(text.data, stderr);
     dt_text_free(&text);
 }

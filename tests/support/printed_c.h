@@ -29,8 +29,9 @@ static inline void printed_c_compile(printed_c *p, const char *level, const char
     assert_non_null(file);
     fputs(text, file);
     fclose(file);
-    const char *command = dt_arena_format(
-        p->arena, "cc -O2 -ffp-contract=off -fwrapv -fno-math-errno -Wno-psabi -march=%s -fPIC -shared %s -o %s -lm", level, path, library);
+    const char *command =
+        dt_arena_format(p->arena, "cc -O2 -ffp-contract=off -fwrapv -fno-math-errno -fopenmp-simd -Wno-psabi -march=%s -fPIC -shared %s -o %s -lm",
+                        level, path, library);
     if (system(command) != 0) fail_msg("%s: %s failed", p->name, command);
     p->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (p->library == NULL) fail_msg("%s: %s", p->name, dlerror());

@@ -52,7 +52,7 @@ static inline two_ways two_ways_make(dt_arena *arena, random_source *source, con
 static inline void two_ways_show(const dt_compilation *compilation) {
     dt_text text = {0};
     dt_module_print(&text, compilation->module);
-    dt_plan_print(&text, compilation->plans[0], NULL);
+    dt_plan_print(compilation->arena, &text, compilation->plans[0], NULL);
     fputs(text.data, stderr);
     dt_text_free(&text);
 }

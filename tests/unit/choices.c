@@ -55,18 +55,18 @@ static void expect(const char *level, const char *body, const char *line) {
     dt_arena *arena = dt_arena_create();
     chosen c = choose(arena, level, body);
     dt_text text = {.arena = arena};
-    dt_plan_print(&text, c.compilation.plans[0], c.choices);
+    dt_plan_print(c.compilation.arena, &text, c.compilation.plans[0], c.choices);
     if (strstr(text.data, line) == NULL) fail_msg("%s: no \"%s\" in\n%s", level, line, text.data);
     dt_arena_destroy(arena);
 }
 
 static void each_level_has_its_choices(void **state) {
     (void)state;
-    expect(DT_LEVEL_V3, long_product, "vector l1 x 8  tiles 4 x 3 by 4, 1 x 3 by 4, 4 x 2 by 4, 1 x 2 by 4  packed l2 by 256\n");
-    expect(DT_LEVEL_V4, long_product, "order l1 l0 l2  vector l1 x 16  tiles 4 x 5 by 2, 1 x 5 by 2  packed l2 by 176\n");
-    expect(DT_LEVEL_V3, turned_product, "order l1 l0 l2  vector l1 x 4  tiles 6 x 2 by 4, 4 x 2 by 4  packed l2 by 208, 72 rows\n");
-    expect(DT_LEVEL_V4, turned_product, "order l1 l0 l2  vector l1 x 8  tiles 4 x 5 by 2  packed l2 by 204, 72 rows\n");
-    expect(DT_LEVEL_V3, short_product, "vector l1 x 8  tiles 3 x 1 in 2 chains by 8\n");
+    expect(DT_LEVEL_V3, long_product, "vector l1 x 8  tiles of 4 x 3: 4 x 3 by 4, 1 x 3 by 4, 4 x 2 by 4, 1 x 2 by 4  packed l2 by 256\n");
+    expect(DT_LEVEL_V4, long_product, "order l1 l0 l2  vector l1 x 16  tiles of 4 x 5: 4 x 5 by 2, 1 x 5 by 2  packed l2 by 176\n");
+    expect(DT_LEVEL_V3, turned_product, "order l1 l0 l2  vector l1 x 4  tiles of 6 x 2: 6 x 2 by 4, 4 x 2 by 4  packed l2 by 208, 72 rows, gap 16\n");
+    expect(DT_LEVEL_V4, turned_product, "order l1 l0 l2  vector l1 x 8  tiles of 4 x 5: 4 x 5 by 2  packed l2 by 204, 72 rows, gap 16\n");
+    expect(DT_LEVEL_V3, short_product, "vector l1 x 8  tiles of 3 x 1: 3 x 1 in 2 chains by 8\n");
     expect(DT_LEVEL_V3, two_sums, "packed l2, l3 by 7, ");
     expect(DT_LEVEL_V3, depthwise, "order l0 l1 l3 l4 l2 l5 l6 l7  vector l3 x 8  jammed l2 by 6  unrolled l5 l6 l7\n");
     expect(DT_LEVEL_V4, depthwise, "order l0 l1 l3 l4 l2 l5 l6 l7  vector l3 x 16  jammed l2 by 6  unrolled l5 l6 l7\n");
@@ -119,7 +119,7 @@ static void vectors_are_verified(void **state) {
     REFUSED(large_map, "a vector has a power of two of elements", n->width = 12);
     REFUSED(large_map, "a vector has a power of two of elements", n->width = 64);
     REFUSED(large_map, "vectors need a vector loop", n->vector_loop = -1);
-    REFUSED(depthwise, "the loop over rows is no vector loop", n->vector_loop = 0);
+    REFUSED(depthwise, "loops that nests share are no vector loops", n->vector_loop = 0);
     REFUSED(lookup, "an index that is checked differs within a vector", n->vector_loop = 0);
     REFUSED(depthwise, "vectors are stored to neighbours", n->vector_loop = 1);
     REFUSED(lookup, "vectors are stored where one index says",

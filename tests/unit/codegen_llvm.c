@@ -47,9 +47,8 @@ typedef struct bench {
 static void begin(bench *b) {
     memset(b, 0, sizeof *b);
     b->arena = dt_arena_create();
-    b->module.capacity = CAPACITY;
-    b->function = (dt_function){.module = &b->module, .name = "test"};
-    b->plan.function = &b->function;
+    b->plan.name = "test";
+    b->plan.capacity = CAPACITY;
     b->plan.microbatch_rows = CAPACITY;
     b->plan.is_placed = true;
     b->kernel.name = "kernel_under_test";

@@ -22,8 +22,7 @@ static const dt_combiner combiners[] = {DT_COMBINE_SUM, DT_COMBINE_MAX, DT_COMBI
 
 /* A program whose collectives reduce each dtype by each combiner. */
 static void make(dt_arena *arena, emulated_code *code) {
-    dt_function function = {.name = "f"};
-    dt_plan plan = {.function = &function, .batched = true, .n_buffers = DT_N_DTYPES, .n_segments = 1};
+    dt_plan plan = {.name = "f", .batched = true, .n_buffers = DT_N_DTYPES, .n_segments = 1};
     dt_collective collectives[3 * DT_N_DTYPES];
     dt_segment segment = {.collectives = collectives};
     dt_compilation compilation = {.arena = arena, .n_plans = 1, .plans = (dt_plan *[]){&plan}};

@@ -13,7 +13,7 @@ static dt_kernel_count count_of(dt_arena *arena, const char *text) {
     expect_ok(dt_pass_schedule(&compilation));
     expect_ok(dt_pass_plan_memory(&compilation));
     for (int k = 0; k < compilation.plans[0]->n_kernels; k++) {
-        dt_kernel_count count = dt_kernel_count_of(compilation.plans[0], &compilation.plans[0]->kernels[k]);
+        dt_kernel_count count = dt_kernel_count_of(arena, compilation.plans[0], &compilation.plans[0]->kernels[k]);
         all.flops.per_row += count.flops.per_row;
         all.flops.per_pair += count.flops.per_pair;
         all.flops.fixed += count.flops.fixed;
@@ -91,8 +91,9 @@ static void integers_count_bytes_alone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_product_counts_two),         cmocka_unit_test(pairs_of_rows_count_apart),  cmocka_unit_test(rows_count_apart),
-        cmocka_unit_test(a_level_counts_its_own_iterations), cmocka_unit_test(integers_count_bytes_alone),
+        cmocka_unit_test(a_product_counts_two),       cmocka_unit_test(pairs_of_rows_count_apart),
+        cmocka_unit_test(rows_count_apart),           cmocka_unit_test(a_level_counts_its_own_iterations),
+        cmocka_unit_test(integers_count_bytes_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

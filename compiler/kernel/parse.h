@@ -1,0 +1,26 @@
+/* parse: plans from their text, as dt_plan_print writes it (kernel/print.c shows what it looks like). What is printed reads back to the same text,
+ * and code that is made of what was read is that of the plan which was printed. */
+#ifndef DT_KERNEL_PARSE_H
+#define DT_KERNEL_PARSE_H
+
+#include "compiler/kernel/choices.h"
+
+/* Neighbouring plans for one target. */
+typedef struct dt_plan_set {
+    int n_plans;
+    dt_plan **plans;
+    const dt_choices *choices; /* for what the plans say they are for; NULL: they have none */
+} dt_plan_set;
+
+typedef struct dt_plan_sets {
+    int n;
+    dt_plan_set *items;
+} dt_plan_sets;
+
+/* Reads all of `source`, and verifies it: dt_plan_verify, dt_choices_verify.
+ *
+ * name     what errors call the text: "gpt.plan:12:4: …"
+ * Returns  DT_INVALID_ARGUMENT: it is no plan, or not of good form. Everything that it makes is in `arena`. */
+dt_status *dt_plans_parse(dt_arena *arena, const char *name, const char *source, dt_plan_sets *sets);
+
+#endif

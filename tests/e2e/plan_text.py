@@ -1,0 +1,112 @@
+"""Plans as text: what `dtc compile --emit=kernels` prints reads back to the same bytes, at each level, for every example, and the code made of it is
+that of the program, byte for byte. A choice that is printed is one: where a number of it is changed, the code changes too, or the plan is refused."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(os.environ["DT_SOURCE"])
+LEVELS = ("x86-64-v3", "x86-64-v4")
+COMPILED = ("perceptron", "fashion_cnn", "lstm")  # by --full all
+
+# What stands behind the loops of a nest. C reads operands where they are, and lets its compiler find registers: of these only, LLVM's code is looked at.
+LLVM_ALONE = ("packed", "in memory")
+CHANGES = (
+    (r"  vector l(\d+) x 8\b", r"  vector l\1 x 4"),
+    (r"  vector l(\d+) x 16\b", r"  vector l\1 x 8"),
+    (r"(  tiles of .*?\d x \d) by 4\b", r"\1 by 2"),
+    (r" in 2 chains by 8", r" in 4 chains by 8"),
+    (r"(  packed l\d+) by (\d+)(?=\n|  |,)", lambda m: f"{m[1]} by {int(m[2]) // 2 or 1}"),
+    (r"  unrolled( l\d+)+", ""),
+    (r"  jammed l(\d+) by \d+", r"  jammed l\1 by 2"),
+    (r" in memory\b", ""),
+    (r"  order l(\d+) l(\d+)\b", r"  order l\2 l\1"),
+    (r"  prefetched\n", "\n"),
+)
+
+
+def dtc(*arguments, fails=False):
+    done = subprocess.run(["dtc", "compile", *map(str, arguments)], capture_output=True, timeout=120)
+    assert fails or done.returncode == 0, f"dtc compile {arguments}: {done.stderr.decode()}"
+    assert done.returncode in (0, 1), f"dtc compile {arguments}: exit status {done.returncode}: {done.stderr.decode()}"
+    return done.stdout, done.stderr.decode()
+
+
+def check_program(folder, path, level, compiled):
+    plan = folder / f"{path.stem}.plan"
+    dtc("--cpu", level, "--emit=kernels", path, "-o", plan)
+    again, _ = dtc("--emit=kernels", plan)
+    assert again == plan.read_bytes(), f"{path.name} at {level}: read back, its plans print another text"
+    if compiled:
+        of_program, _ = dtc("--cpu", level, "--emit=object", path)
+        of_plan, _ = dtc("--emit=object", plan)
+        assert of_program == of_plan and len(of_plan) > 1000, f"{path.name} at {level}: other code is made of its plans"
+
+
+def check_unchosen(folder):
+    """A plan for no target is one of all: choices are made when it is compiled."""
+    program, plan = SOURCE / "examples/perceptron.dt", folder / "p.plan"
+    dtc("--emit=kernels", program, "-o", plan)
+    assert dtc("--emit=kernels", plan)[0] == plan.read_bytes()
+    assert dtc("--emit=asm", "--cpu", LEVELS[0], plan) == dtc("--emit=asm", "--cpu", LEVELS[0], program)
+    assert dtc("--emit=kernels", "--cpu", LEVELS[1], plan) == dtc("--emit=kernels", "--cpu", LEVELS[1], program)
+
+
+def check_changes(folder, level):
+    """The code of both renderers for the CNN, each choice changed once."""
+    program, plan = SOURCE / "examples/fashion_cnn.dt", folder / "changed.plan"
+    text = dtc("--cpu", level, "--emit=kernels", program)[0].decode()
+    before = [dtc("--cpu", level, f"--emit={kind}", program)[0] for kind in ("llvm", "c")]
+    n_refused = n_changed = 0
+    for pattern, replacement in CHANGES:
+        matches = list(re.finditer(pattern, text))
+        for match in matches[:: max(1, len(matches) // 2)][:2]:
+            plan.write_text(text[: match.start()] + match.expand(replacement) if isinstance(replacement, str) else text[: match.start()] + replacement(match))
+            plan.write_text(plan.read_text() + text[match.end() :])
+            after = [dtc(f"--emit={kind}", plan, fails=True) for kind in ("llvm", "c")]
+            refused = all(message != "" for _, message in after)
+            assert refused or after[0][0] != before[0], f"{level}: the same code for LLVM without {match[0]!r}"
+            assert refused or any(word in match[0] for word in LLVM_ALONE) or after[1][0] != before[1], f"{level}: the same C without {match[0]!r}"
+            n_refused += refused
+            n_changed += not refused
+    assert n_changed >= 8 and n_refused >= 1, f"{level}: {n_changed} changes of choices were taken, {n_refused} were refused"
+
+
+def check_errors(folder):
+    plan, good = folder / "bad.plan", dtc("--cpu", LEVELS[0], "--emit=kernels", SOURCE / "examples/perceptron.dt")[0].decode()
+    for change, message in (
+        (lambda text: "", "bad.plan:1:1: there is no plan here"),
+        (lambda text: text.replace("plan ", "plane ", 1), "expected plan"),
+        (lambda text: text[: len(text) // 2], "expected"),
+        (lambda text: text.replace("over l1 < 784", "over l1 < 785"), "an address lies past"),
+        (lambda text: text.replace("s1 = f32 load", "s1 = f64 load"), "a load has another type than its buffer"),
+        (lambda text: re.sub(r"load image\[", "load picture[", text), "there is no buffer picture"),
+        (lambda text: text.replace("x86-64-v3", "x86-64-v2"), "expected x86-64-v3 or x86-64-v4"),
+    ):
+        plan.write_text(change(good))
+        output, said = dtc("--emit=asm", plan, fails=True)
+        assert message in said and output == b"", f"{message!r} was to be said, not {said!r}"
+    plan.write_text(good)
+    for options, message in ((["-o", folder / "x.dtx"], "a plan says nothing of variables"), (["--emit=asm", "-D", "a=1"], "-D"), (["--emit=asm", "--batch", "3"], "--batch"),
+                             (["--emit=asm", "-O", "no-tile"], "a plan has been made"), (["--emit=ir"], "a plan says nothing")):
+        said = dtc(*options, plan, fails=True)[1]
+        assert message in said, f"{options}: {said!r}"
+
+
+def main():
+    full = "--full" in sys.argv
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for path in sorted((SOURCE / "examples").glob("*.dt")):
+            for level in LEVELS:
+                check_program(folder, path, level, full or path.stem in COMPILED)
+        check_unchosen(folder)
+        for level in LEVELS:
+            check_changes(folder, level)
+        check_errors(folder)
+
+
+if __name__ == "__main__":
+    main()
