@@ -29,6 +29,8 @@ dt_status *dt_passes_run(dt_compilation *compilation, const dt_passes_options *o
 
 /* Runs one pass, and before it only what it cannot do without: a pass over plans needs those that make the plan. */
 dt_status *dt_pass_run(dt_compilation *compilation, const char *pass);
+/* Runs one pass on plans that are all there is. DT_INVALID_ARGUMENT: it needs the graph, or memory is planned, and the pass comes before that. */
+dt_status *dt_pass_run_on_plans(dt_compilation *compilation, const char *pass);
 
 /* After all passes: what depends on the target (kernel/choices.h), for all plans. It takes its memory from the compilation's arena. */
 dt_status *dt_passes_choose(const dt_compilation *compilation, const dt_cpu_target *target, const dt_choices **choices);

@@ -139,15 +139,10 @@ static dt_status *choose(const job *job, const dt_compilation *compilation, cons
     return dt_passes_choose(compilation, target, choices);
 }
 
-static void print_sets(dt_arena *arena, dt_text *text, const dt_plan_sets *sets) {
-    for (int s = 0; s < sets->n; s++)
-        for (int p = 0; p < sets->items[s].n_plans; p++) dt_plan_print(arena, text, sets->items[s].plans[p], sets->items[s].choices);
-}
-
 /* With the choices for each level that was asked for. */
 static dt_status *print_kernels(dt_text *text, const dt_compilation *compilation, const job *job) {
     if (job->plans.n > 0 && (job->options.cpu == NULL || job->plans.items[0].choices != NULL))
-        return print_sets(compilation->arena, text, &job->plans), NULL;
+        return dt_plan_sets_print(compilation->arena, text, &job->plans), NULL;
     bool chosen = job->options.cpu != NULL && job->target == DT_TARGET_CPU;
     for (int i = 0; i < (chosen ? job->n_levels : 1); i++) {
         const dt_choices *choices = NULL;

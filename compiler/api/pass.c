@@ -14,11 +14,27 @@ typedef struct job {
     dtc_bytes *bytes;
 } job;
 
+/* The same for plans in text form, which are all that there is of a program then. */
+static dt_status *work_on_plans(dt_api_call *call, job *job) {
+    dt_plan_sets sets;
+    DT_TRY(dt_api_load_plans(call, &sets));
+    for (int s = 0; s < sets.n; s++) {
+        dt_compilation compilation = {.arena = call->arena, .plans = sets.items[s].plans, .n_plans = sets.items[s].n_plans};
+        if (sets.items[s].choices != NULL && job->options.pass != NULL)
+            return dt_error_in(DT_INVALID_ARGUMENT, call->program.path, 0, "choices have been made for these plans: passes run before that");
+        if (job->options.pass != NULL) DT_TRY(dt_pass_run_on_plans(&compilation, job->options.pass));
+        dt_plan_sets one = {1, &sets.items[s]};
+        dt_plan_sets_print(call->arena, &job->output, &one);
+    }
+    return dt_api_give(&job->output, job->options.output, job->bytes);
+}
+
 static dt_status *work(dt_api_call *call, void *context) {
     job *job = context;
     const dtc_pass_options *options = &job->options;
     dt_module *module;
     if (options->output != NULL) DT_TRY(dt_api_check_output(call->program.path, options->output));
+    if (dt_api_is_plan(call)) return work_on_plans(call, job);
     DT_TRY(dt_api_load_graph(call, &module));
     dt_compilation compilation = {.arena = call->arena, .module = module};
     dt_status *status = options->pass != NULL ? dt_pass_run(&compilation, options->pass) : NULL;

@@ -52,7 +52,7 @@ static dt_status *run(options *options) {
 }
 
 int dt_command_opt(int argc, char **argv) {
-    static const struct argp argp = {option_rows, parse, "FILE.ir", "Run one pass on a graph in text form and print what comes out.",
+    static const struct argp argp = {option_rows, parse, "FILE", "Run one pass on a graph in text form, or on plans (FILE.plan), and print what comes out.",
                                      NULL,        NULL,  NULL};
     options options = {.pass = {.size = sizeof options.pass}};
     if (dt_arguments_parse(&argp, argc, argv, 0, &options) != 0) return 2;

@@ -959,3 +959,8 @@ dt_status *dt_plans_parse(dt_arena *arena, const char *name, const char *source,
     *sets = (dt_plan_sets){0};
     return parse_sets(arena, (dt_reader){.name = name, .source = source, .at = source, .arena = arena}, sets);
 }
+
+void dt_plan_sets_print(dt_arena *arena, dt_text *text, const dt_plan_sets *sets) {
+    for (int s = 0; s < sets->n; s++)
+        for (int p = 0; p < sets->items[s].n_plans; p++) dt_plan_print(arena, text, sets->items[s].plans[p], sets->items[s].choices);
+}

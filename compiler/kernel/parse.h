@@ -23,4 +23,7 @@ typedef struct dt_plan_sets {
  * Returns  DT_INVALID_ARGUMENT: it is no plan, or not of good form. Everything that it makes is in `arena`. */
 dt_status *dt_plans_parse(dt_arena *arena, const char *name, const char *source, dt_plan_sets *sets);
 
+/* dt_plan_print of all of them. */
+void dt_plan_sets_print(dt_arena *arena, dt_text *text, const dt_plan_sets *sets);
+
 #endif

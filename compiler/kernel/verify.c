@@ -34,10 +34,13 @@ static dt_status *verify_address(const dt_plan *plan, const dt_kernel_function *
     int64_t least, greatest;
     if (guarded) return NULL;
     if (dt_affine_least(nest->n_loops, nest->loops, &x, &least) && least < 0) return wrong(kernel, n, "an address lies before its buffer");
-    dt_loop *loops = nest->loops;
+    dt_loop loops[64];
+    if (nest->n_loops > 64) return wrong(kernel, n, "more than 64 loops");
     for (int l = 0; l < nest->n_loops; l++) {
-        if (loops[l].extent == 0) return NULL;                                        /* nothing is accessed */
-        if (dt_dim_is_symbol(loops[l].extent) && x.coefficients[l] != 0) return NULL; /* bounded by the rows that memory is planned for */
+        loops[l] = nest->loops[l];
+        if (loops[l].extent == DT_BATCH) loops[l].extent = plan->microbatch_rows; /* that memory is planned for */
+        if (loops[l].extent == 0) return NULL;                                    /* nothing is accessed */
+        if (loops[l].extent == DT_GATHERED && x.coefficients[l] != 0) return NULL;
     }
     if (dt_affine_greatest(nest->n_loops, loops, &x, &greatest) && greatest >= dt_buffer_span(plan, kernel->buffers[address->buffer]))
         return dt_error(DT_INTERNAL, "kernel %s, nest %d: an address lies past %s", kernel->name, n, buffer->name);

@@ -54,6 +54,23 @@ def check_unchosen(folder):
     assert dtc("--emit=kernels", "--cpu", LEVELS[1], plan) == dtc("--emit=kernels", "--cpu", LEVELS[1], program)
 
 
+def check_passes(folder):
+    """Passes that need nothing but plans leave, one by one, the same of a text as they do on the way."""
+    for name in ("fashion_cnn", "lstm"):
+        program, plan, dumps = SOURCE / f"examples/{name}.dt", folder / "passes.plan", {}
+        for chunk in dtc("--dump-after", "all", "--emit=kernels", program)[1].split("# after ")[1:]:
+            dumped, text = chunk.split("\n", 1)
+            dumps[dumped] = text
+        plan.write_text(dumps["schedule"])
+        for one in ("late_writes", "split_reductions", "count_once", "plan_memory"):
+            done = subprocess.run(["dtc", "opt", "--pass", one, plan], capture_output=True, check=True, timeout=60)
+            assert done.stdout.decode() == dumps[one], f"{name}: {one} makes something else of its text"
+            plan.write_bytes(done.stdout)
+        for one, message in (("fuse", "the pass fuse needs the graph"), ("late_writes", "memory is planned already")):
+            done = subprocess.run(["dtc", "opt", "--pass", one, plan], capture_output=True, timeout=60)
+            assert done.returncode == 1 and message in done.stderr.decode(), done.stderr.decode()
+
+
 def check_changes(folder, level):
     """The code of both renderers for the CNN, each choice changed once."""
     program, plan = SOURCE / "examples/fashion_cnn.dt", folder / "changed.plan"
@@ -80,7 +97,7 @@ def check_errors(folder):
         (lambda text: "", "bad.plan:1:1: there is no plan here"),
         (lambda text: text.replace("plan ", "plane ", 1), "expected plan"),
         (lambda text: text[: len(text) // 2], "expected"),
-        (lambda text: text.replace("over l1 < 784", "over l1 < 785"), "an address lies past"),
+        (lambda text: text.replace("l0 < B, l1 < 784", "l0 < B, l1 < 785"), "an address lies past"),
         (lambda text: text.replace("s1 = f32 load", "s1 = f64 load"), "a load has another type than its buffer"),
         (lambda text: re.sub(r"load image\[", "load picture[", text), "there is no buffer picture"),
         (lambda text: text.replace("x86-64-v3", "x86-64-v2"), "expected x86-64-v3 or x86-64-v4"),
@@ -103,6 +120,7 @@ def main():
             for level in LEVELS:
                 check_program(folder, path, level, full or path.stem in COMPILED)
         check_unchosen(folder)
+        check_passes(folder)
         for level in LEVELS:
             check_changes(folder, level)
         check_errors(folder)

@@ -11,8 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static const char *print(dt_arena *arena, const dt_plan_sets *sets) {
     dt_text text = {.arena = arena};
-    for (int s = 0; s < sets->n; s++)
-        for (int p = 0; p < sets->items[s].n_plans; p++) dt_plan_print(arena, &text, sets->items[s].plans[p], sets->items[s].choices);
+    dt_plan_sets_print(arena, &text, sets);
     return text.data;
 }
 
