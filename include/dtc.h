@@ -260,12 +260,34 @@ typedef struct dtc_pass_options {
     const char *output; /* file to write; NULL: none */
 } dtc_pass_options;
 
-/* Runs one pass on a graph in text form, as `emit` "ir" of dtc_compile gives it, and before it only what it cannot do without.
+/* Runs one pass on a graph in text form, as `emit` "ir" of dtc_compile gives it, and before it only what it cannot do without; or on plans, as
+ * `dump_after` gives them, if it needs nothing else.
  *
- * program  the graph, whatever the name of its file
+ * program  the graph, whatever the name of its file; plans, if that ends in .plan
  * bytes    the graph after the pass, or the plans that the pass works on; NULL: only the file is wanted. Zeros after an error.
  * Returns  DT_INVALID_ARGUMENT: this is no graph, or not one for this pass; DT_NOT_FOUND: there is no such pass. */
 DT_API dt_status *dtc_run_pass(const dtc_program *program, const dtc_pass_options *options, dtc_bytes *bytes);
+
+/* ---- plans ---- */
+
+typedef struct dtc_run_options {
+    size_t size;               /* sizeof(dtc_run_options) */
+    const char *plan;          /* its name: "train"; NULL: the only one of the file */
+    const char *const *inputs; /* [n_inputs] files, .npy: one for each of its inputs, in order, of as many rows as the microbatch is to have */
+    size_t n_inputs;
+    const dtc_define *variables; /* [n_variables] a variable's name, and the .npy file that says what it is before; others are zeros */
+    size_t n_variables;
+    int64_t seed, counter; /* of random numbers; of the step */
+    const char *output;    /* folder, made if there is none: each result, and each variable that was written, is NAME.npy there, with . for / */
+} dtc_run_options;
+
+/* Runs one microbatch through a plan in text form, as `emit` "kernels" of dtc_compile gives it, one element at a time: the bits that code made of the
+ * plan has to leave. It is slow.
+ *
+ * program  the plans; the name of the file ends in .plan
+ * Returns  DT_INVALID_ARGUMENT: the file is no plan, or the inputs are not those of the plan; DT_NOT_FOUND: no such plan, variable or file;
+ *          DT_DATA_LOSS: an input is no .npy file */
+DT_API dt_status *dtc_run_plan(const dtc_program *program, const dtc_run_options *options);
 
 /* ---- operations ---- */
 

@@ -3,8 +3,8 @@
  * same one, so order, random maps and the short batch at the end of an epoch are too. */
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/npy.h"
 #include "base/text.h"
-#include "runtime/data/npy.h"
 #include "runtime/run.h"
 
 #include <inttypes.h>

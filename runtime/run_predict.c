@@ -2,8 +2,8 @@
  * pictures. Of several processes each runs its rows of every batch; the one that leads gets all, and writes. */
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/npy.h"
 #include "base/text.h"
-#include "runtime/data/npy.h"
 #include "runtime/data_check.h"
 #include "runtime/png_file.h"
 #include "runtime/run.h"

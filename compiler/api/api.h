@@ -7,6 +7,7 @@
  *   graph.c     dtc_graph
  *   check.c     dtc_check_program
  *   pass.c      dtc_run_pass
+ *   run.c       dtc_run_plan
  *   format.c    dtc_format
  *   json.c      a finding as JSON
  *   operations.c  dtc_list_operations

@@ -21,6 +21,7 @@ int dt_command_check(int argc, char **argv);
 int dt_command_opt(int argc, char **argv);
 int dt_command_ops(int argc, char **argv);
 int dt_command_pack(int argc, char **argv);
+int dt_command_run_plan(int argc, char **argv);
 int dt_command_fmt(int argc, char **argv);
 
 /* The options that every command which reads a program takes. */

@@ -15,7 +15,8 @@ static const dt_command commands[] = {
     {"graph", "a picture of a step: layers, shapes, what crosses replicas", dt_command_graph},
     {"check", "gradients against slopes, three replicas against one", dt_command_check},
     {"fmt", "format programs: indentation, blanks, blank lines", dt_command_fmt},
-    {"opt", "run one pass on a graph in text form", dt_command_opt},
+    {"opt", "run one pass on a graph, or on plans, in text form", dt_command_opt},
+    {"run", "run a plan in text form, element by element", dt_command_run_plan},
     {"ops", "the operations: signature, formula, gradient", dt_command_ops},
     {"pack", "weights into an artifact", dt_command_pack},
 };

@@ -2,15 +2,11 @@
 #ifndef DT_RUNTIME_DATA_ARRAYS_H
 #define DT_RUNTIME_DATA_ARRAYS_H
 
+#include "base/npy.h"
 #include "runtime/data/input_file.h"
 #include "runtime/data/source.h"
 
-typedef struct dt_array_header {
-    dt_dtype dtype;
-    bool big_endian;
-    int n_dims;
-    int64_t *dims; /* [n_dims], each >= 0; dt_allocate, owned by the caller of the parser, also after an error */
-} dt_array_header;
+typedef dt_npy_header dt_array_header;
 
 /* Reads from `file` all that stands before the elements. */
 typedef dt_status *dt_array_parser(dt_input_file *file, dt_array_header *header);

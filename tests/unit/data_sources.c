@@ -1,7 +1,7 @@
 /* sources: idx, npy and csv, whole, gzipped, and wrong in every way that was thought of. */
 #include "base/memory.h"
+#include "base/npy.h"
 #include "runtime/data/arrays.h"
-#include "runtime/data/npy.h"
 #include "runtime/data/safetensors.h"
 #include "tests/support/npy_file.h"
 #include "tests/unit/scratch_folder.h"
