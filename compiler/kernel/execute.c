@@ -14,11 +14,17 @@ typedef struct dt_run {
     void *const *buffers;
     const dt_launch *launch;
     const dt_nest *nest;
+    const dt_nest_choices *choices; /* what its sums go by; NULL: loops run as they stand, and sums term by term */
+    int n_outer;
     int64_t *loops;
-    dt_scalar *scalars, *accumulators;
-    int64_t *best;      /* position of an ARGMAX or ARGMIN so far */
-    bool *late, *inner; /* depends on a result of a reduction; on a reduced loop */
-    uint64_t *depends;  /* of each instruction: the set of loops that it depends on */
+    int64_t part, part_end; /* of the packed loop, where it runs in parts */
+    const dt_tile *tile;    /* that the element at work is of; NULL: of none */
+    int n_partials;         /* partial results of each reduction, of lanes or of chains */
+    dt_scalar *scalars;
+    dt_scalar *accumulators; /* of reduction r: partial result k is [r * n_partials + k], the result [r] */
+    int64_t *best;           /* position of an ARGMAX or ARGMIN so far */
+    bool *late, *inner;      /* depends on a result of a reduction; on a reduced loop */
+    uint64_t *depends;       /* of each instruction: the set of loops that it depends on */
 } dt_run;
 
 /* ---- scalars ---- */
@@ -76,6 +82,7 @@ static dt_scalar integer_scalar(dt_scalar_op op, const dt_scalar *x, dt_dtype dt
     case DT_SCALAR_XOR: return of_integer(a ^ b);
     case DT_SCALAR_SHIFT_LEFT: return of_integer(b < 0 || v >= bits ? 0 : (int64_t)(u << b));
     case DT_SCALAR_SHIFT_RIGHT: return of_integer(b < 0 || v >= bits ? 0 : (int64_t)(pattern >> b));
+    case DT_SCALAR_FUSED: return of_integer((int64_t)(u * v + (uint64_t)x[2].i));
     case DT_SCALAR_HIGH_PRODUCT: return of_integer((int64_t)(((u & UINT32_MAX) * (v & UINT32_MAX)) >> 32));
     default: return x[0]; /* floor and round */
     }
@@ -115,6 +122,17 @@ static bool check(const dt_run *run, const dt_instruction *x) {
     return false;
 }
 
+/* The greater of two numbers that are equal, 0 and -0, is the second; but of one with a constant the other. */
+static bool is_turned(const dt_nest *nest, const dt_instruction *x) {
+    bool is_extreme = x->scalar == DT_SCALAR_MINIMUM || x->scalar == DT_SCALAR_MAXIMUM;
+    return is_extreme && dt_dtype_is_float(x->dtype) && dt_nest_is_number(nest, x->operands[1]);
+}
+
+static dt_scalar convert(dt_scalar x, dt_dtype from, dt_dtype to) {
+    bool by_way_of_f32 = from == DT_F64 && dt_dtype_is_half(to);
+    return dt_scalar_convert(by_way_of_f32 ? dt_scalar_round(x, DT_F32) : x, from, to);
+}
+
 static dt_scalar evaluate(dt_run *run, const dt_instruction *x) {
     const dt_instruction *all = run->nest->instructions;
     dt_scalar operands[3] = {0};
@@ -130,8 +148,9 @@ static dt_scalar evaluate(dt_run *run, const dt_instruction *x) {
     case DT_INSTRUCTION_SCALAR:
         if (x->scalar == DT_SCALAR_SELECT) return operands[0].i ? operands[1] : operands[2];
         dtype = all[x->operands[0]].dtype;
+        if (is_turned(run->nest, x)) operands[2] = operands[0], operands[0] = operands[1], operands[1] = operands[2];
         return dt_scalar_round((dt_dtype_is_float(dtype) ? float_scalar : integer_scalar)(x->scalar, operands, dtype), x->dtype);
-    case DT_INSTRUCTION_CONVERT: return dt_scalar_convert(operands[0], all[x->operands[0]].dtype, x->dtype);
+    case DT_INSTRUCTION_CONVERT: return convert(operands[0], all[x->operands[0]].dtype, x->dtype);
     case DT_INSTRUCTION_BITS: return bits_of(operands[0], all[x->operands[0]].dtype, x->dtype);
     case DT_INSTRUCTION_REDUCED: return run->accumulators[x->index];
     case DT_INSTRUCTION_CHECK: return of_integer(check(run, x));
@@ -172,23 +191,83 @@ static bool better(dt_scalar x, dt_scalar old, dt_dtype dtype, dt_combiner combi
     return most ? x.f > old.f : x.f < old.f;
 }
 
-static void accumulate(dt_run *run, int r, int64_t position) {
-    const dt_reduction *reduction = &run->nest->reductions[r];
-    dt_scalar x = run->scalars[reduction->operand];
-    dt_dtype dtype = run->nest->instructions[reduction->operand].dtype;
+/* ---- sums as they are chosen ---- */
+
+static int loop_at(const dt_run *run, int level) { return run->choices != NULL ? run->choices->order[level] : level; }
+
+static bool is_in_parts(const dt_run *run) {
+    int loop = run->choices != NULL && run->choices->tiled ? run->choices->packed_loop : -1;
+    return loop >= 0 && run->nest->loops[loop].extent != run->choices->depth;
+}
+
+/* So many of the things that are dealt into tiles of at most `most` are in the tile that holds thing i, of n. Where n is known at run time only
+ * (`at_run_time`), what no greatest tile holds is in tiles of one thing. */
+static int tile_size(int64_t i, int64_t n, int64_t most, bool at_run_time) {
+    if (at_run_time) return i < n - n % most ? (int)most : 1;
+    int64_t n_tiles = (n + most - 1) / most;
+    return (int)(n / n_tiles + (i < n % n_tiles * (n / n_tiles + 1)));
+}
+
+static const dt_tile *tile_at_work(const dt_run *run) {
+    const dt_nest_choices *choices = run->choices;
+    int row = run->nest->tiling.row_loop, vector = choices->vector_loop, rows = 1;
+    if (row >= 0) {
+        int64_t i = run->loops[row], n = extent_of(run, row), n_packed = choices->packed_rows > 0 ? n - n % choices->packed_rows : 0;
+        bool at_run_time = dt_dim_is_symbol(run->nest->loops[row].extent);
+        rows = i < n_packed ? choices->tile_rows : tile_size(i - n_packed, n - n_packed, choices->tile_rows, at_run_time);
+    }
+    int64_t i = run->loops[vector], n = extent_of(run, vector), width = choices->width;
+    bool at_run_time = dt_dim_is_symbol(run->nest->loops[vector].extent);
+    int vectors = tile_size(i / width, at_run_time ? n / width : (n + width - 1) / width, choices->tile_vectors, at_run_time);
+    return dt_tile_find(choices, rows, vectors);
+}
+
+/* How many partial results each reduction has: a vector of a reduced loop one for each lane, a tile one for each of its chains. */
+static int count_partials(const dt_run *run) {
+    const dt_nest_choices *choices = run->choices;
+    if (run->tile != NULL) return run->tile->chains;
+    return choices != NULL && choices->width > 1 && dt_nest_reduces(run->nest, choices->vector_loop) ? choices->width : 1;
+}
+
+/* Which of them the iteration at work adds to. Steps of a tile's innermost loop are of tile->unroll iterations, dealt out to the chains; iterations
+ * after the last whole step, where it is known at run time only how many there are, are of chain 0. */
+static int partial_at_work(const dt_run *run) {
+    const dt_nest_choices *choices = run->choices;
+    if (run->n_partials == 1 || run->n_outer == run->nest->n_loops) return 0;
+    if (run->tile == NULL) return (int)(run->loops[choices->vector_loop] % run->n_partials);
+    int loop = choices->order[run->nest->n_loops - 1];
+    int64_t extent = run->nest->loops[loop].extent, i = run->loops[loop], n = extent_of(run, loop);
+    bool in_parts = is_in_parts(run) && loop == choices->packed_loop;
+    if (in_parts) i -= run->part, n = run->part_end - run->part;
+    bool at_run_time = dt_dim_is_symbol(extent) || (in_parts && extent % choices->depth != 0);
+    return at_run_time && i >= n - n % run->tile->unroll ? 0 : (int)(i % run->n_partials);
+}
+
+/* Two results of one reduction as one. */
+static dt_scalar combine(const dt_reduction *reduction, dt_scalar a, dt_scalar b) {
     static const dt_scalar_op ops[] = {[DT_COMBINE_SUM] = DT_SCALAR_ADD,
                                        [DT_COMBINE_PRODUCT] = DT_SCALAR_MULTIPLY,
                                        [DT_COMBINE_MAX] = DT_SCALAR_MAXIMUM,
                                        [DT_COMBINE_MIN] = DT_SCALAR_MINIMUM};
-    if (dt_combiner_is_position(reduction->combiner)) {
-        if (position > 0 && !better(x, run->accumulators[r], dtype, reduction->combiner)) return;
-        run->accumulators[r] = x;
+    dt_scalar pair[3] = {a, b, {0}};
+    dt_dtype dtype = reduction->dtype;
+    return dt_scalar_round((dt_dtype_is_float(dtype) ? float_scalar : integer_scalar)(ops[reduction->combiner], pair, dtype), dtype);
+}
+
+static void accumulate(dt_run *run, int r, int partial, int64_t position) {
+    const dt_reduction *reduction = &run->nest->reductions[r];
+    const dt_instruction *operand = &run->nest->instructions[reduction->operand];
+    dt_scalar x = run->scalars[reduction->operand], *sum = &run->accumulators[r * run->n_partials + partial];
+    if (dt_combiner_is_position(reduction->combiner)) { /* the first best one, whichever lane meets it */
+        sum -= partial;
+        if (position > 0 && !better(x, *sum, operand->dtype, reduction->combiner)) return;
+        *sum = x;
         run->best[r] = position;
+    } else if (run->choices != NULL && dt_reduction_is_product(run->nest, reduction)) {
+        dt_scalar factors[3] = {run->scalars[operand->operands[0]], run->scalars[operand->operands[1]], *sum};
+        *sum = float_scalar(DT_SCALAR_FUSED, factors, reduction->dtype);
     } else {
-        dt_scalar_op op = ops[reduction->combiner];
-        dt_scalar pair[3] = {run->accumulators[r], dt_scalar_convert(x, dtype, reduction->dtype), {0}};
-        dtype = reduction->dtype;
-        run->accumulators[r] = dt_scalar_round((dt_dtype_is_float(dtype) ? float_scalar : integer_scalar)(op, pair, dtype), dtype);
+        *sum = combine(reduction, *sum, dt_scalar_convert(x, operand->dtype, reduction->dtype));
     }
 }
 
@@ -197,14 +276,18 @@ static void evaluate_all(dt_run *run, bool late) {
         if (run->late[i] == late) run->scalars[i] = evaluate(run, &run->nest->instructions[i]);
 }
 
-static void walk_reduced(dt_run *run, int loop, int64_t *position) {
-    if (loop == run->nest->n_loops) {
+static void walk_reduced(dt_run *run, int level, int64_t *position) {
+    if (level == run->nest->n_loops) {
+        int partial = partial_at_work(run);
         evaluate_all(run, false);
-        for (int r = 0; r < run->nest->n_reductions; r++) accumulate(run, r, *position);
+        for (int r = 0; r < run->nest->n_reductions; r++) accumulate(run, r, partial, *position);
         ++*position;
         return;
     }
-    for (run->loops[loop] = 0; run->loops[loop] < extent_of(run, loop); run->loops[loop]++) walk_reduced(run, loop + 1, position);
+    int loop = loop_at(run, level);
+    bool in_parts = is_in_parts(run) && loop == run->choices->packed_loop;
+    int64_t end = in_parts ? run->part_end : extent_of(run, loop);
+    for (run->loops[loop] = in_parts ? run->part : 0; run->loops[loop] < end; run->loops[loop]++) walk_reduced(run, level + 1, position);
 }
 
 static void store(dt_run *run, const dt_store *x) {
@@ -215,39 +298,79 @@ static void store(dt_run *run, const dt_store *x) {
     if (x->accumulate) {
         pair[1] = dt_scalar_load(memory, dtype);
         pair[0] = dt_dtype_is_float(dtype) ? float_scalar(DT_SCALAR_ADD, pair, dtype) : integer_scalar(DT_SCALAR_ADD, pair, dtype);
+        if (dt_dtype_is_half(dtype)) pair[0] = dt_scalar_round(pair[0], DT_F32);
     }
     dt_scalar_store(memory, dtype, dt_scalar_round(pair[0], dtype));
 }
 
-static void statement(dt_run *run, int n_outer) {
+/* Partial results become one: the upper half of them is combined with the lower. A maximum beside its position is what the search has found; but a
+ * lane that searches has no best element of its own. */
+static void end_reductions(dt_run *run) {
     const dt_nest *nest = run->nest;
-    int64_t position = 0;
+    int n = run->n_partials;
     for (int r = 0; r < nest->n_reductions; r++) {
-        run->accumulators[r] = dt_combiner_identity(nest->reductions[r].combiner, nest->reductions[r].dtype);
-        run->best[r] = 0;
+        dt_scalar *partials = &run->accumulators[r * n];
+        int finder = run->choices != NULL && n == 1 ? dt_reduction_found_by(nest, r) : -1;
+        for (int half = dt_combiner_is_position(nest->reductions[r].combiner) ? 0 : n / 2; half > 0; half /= 2)
+            for (int k = 0; k < half; k++) partials[k] = combine(&nest->reductions[r], partials[k], partials[k + half]);
+        run->accumulators[r] = finder >= 0 ? run->accumulators[finder] : partials[0];
     }
-    if (nest->n_reductions > 0) walk_reduced(run, n_outer, &position);
-    for (int l = n_outer; l < nest->n_loops; l++) run->loops[l] = 0; /* what follows is outside of them */
     for (int r = 0; r < nest->n_reductions; r++)
         if (dt_combiner_is_position(nest->reductions[r].combiner)) run->accumulators[r] = of_integer(run->best[r]);
+}
+
+/* A part after the first goes on with the sums that those before it have stored, or adds to them. */
+static void part_of_statement(dt_run *run, bool is_first) {
+    const dt_nest *nest = run->nest;
+    int64_t position = 0;
+    dt_dtype dtype;
+    for (int r = 0; r < nest->n_reductions; r++) {
+        for (int k = 0; k < run->n_partials; k++)
+            run->accumulators[r * run->n_partials + k] = dt_combiner_identity(nest->reductions[r].combiner, nest->reductions[r].dtype);
+        run->best[r] = 0;
+    }
+    if (!is_first && !nest->stores[0].accumulate) {
+        const char *memory = memory_of(run, &nest->stores[0].address, &dtype);
+        run->accumulators[0] = dt_scalar_load(memory, dtype);
+    }
+    if (nest->n_reductions > 0) walk_reduced(run, run->n_outer, &position);
+    for (int l = 0; l < nest->n_loops; l++)
+        if (dt_nest_reduces(nest, l)) run->loops[l] = 0; /* what follows is outside of them */
+    end_reductions(run);
     for (int i = 0; i < nest->n_instructions; i++) /* what no reduced loop changes may not have been met at all */
         if (run->late[i] || !run->inner[i])
             if (position == 0 || run->late[i]) run->scalars[i] = evaluate(run, &nest->instructions[i]);
     for (int s = 0; s < nest->n_stores; s++) store(run, &nest->stores[s]);
 }
 
-static void walk_outer(dt_run *run, int loop, int n_outer) {
-    if (loop == n_outer) {
-        statement(run, n_outer);
+static void statement(dt_run *run) {
+    run->tile = run->choices != NULL && run->choices->tiled ? tile_at_work(run) : NULL;
+    run->n_partials = count_partials(run);
+    if (!is_in_parts(run)) {
+        part_of_statement(run, true);
         return;
     }
+    int64_t end = extent_of(run, run->choices->packed_loop), depth = run->choices->depth;
+    for (int64_t part = 0; part == 0 || part < end; part += depth) { /* sums of nothing are stored too */
+        run->part = part;
+        run->part_end = part + depth < end ? part + depth : end;
+        part_of_statement(run, part == 0);
+    }
+}
+
+static void walk_outer(dt_run *run, int level) {
+    if (level == run->n_outer) {
+        statement(run);
+        return;
+    }
+    int loop = loop_at(run, level);
     int64_t end = extent_of(run, loop);
     run->loops[loop] = 0;
     if (loop == 0 && run->kernel->divided) {
         run->loops[loop] = start_of_part(run, run->launch->part);
         end = start_of_part(run, run->launch->part + 1);
     }
-    for (; run->loops[loop] < end; run->loops[loop]++) walk_outer(run, loop + 1, n_outer);
+    for (; run->loops[loop] < end; run->loops[loop]++) walk_outer(run, level + 1);
 }
 
 static void mark_levels(dt_run *run) {
@@ -269,47 +392,57 @@ static void mark_levels(dt_run *run) {
     }
 }
 
-/* Inside of its first n_shared loops, which are in iterations `shared`. */
-static void run_nest(dt_arena *arena, dt_run run, const dt_nest *nest, const int64_t *shared, int n_shared) {
-    size_t n = (size_t)nest->n_instructions;
+static int most_partials(const dt_nest_choices *choices) {
+    int most = choices != NULL ? choices->width : 1;
+    for (int t = 0; choices != NULL && t < choices->n_tiles; t++)
+        if (choices->tiles[t].chains > most) most = choices->tiles[t].chains;
+    return most;
+}
+
+/* Nest n of the kernel, inside of its first n_shared loops, which are in iterations `shared`. choices: [n_nests], or NULL. */
+static void run_nest(dt_arena *arena, dt_run run, const dt_nest_choices *choices, int n, const int64_t *shared, int n_shared) {
+    const dt_nest *nest = &run.kernel->nests[n];
+    size_t n_instructions = (size_t)nest->n_instructions;
     run.nest = nest;
+    run.choices = choices != NULL ? &choices[n] : NULL;
+    run.n_outer = dt_nest_n_outer(nest);
     run.loops = DT_NEW_ARRAY(arena, int64_t, nest->n_loops);
-    run.scalars = DT_NEW_ARRAY(arena, dt_scalar, n);
-    run.late = DT_NEW_ARRAY(arena, bool, n);
-    run.inner = DT_NEW_ARRAY(arena, bool, n);
-    run.depends = DT_NEW_ARRAY(arena, uint64_t, n);
-    run.accumulators = DT_NEW_ARRAY(arena, dt_scalar, nest->n_reductions);
+    run.scalars = DT_NEW_ARRAY(arena, dt_scalar, n_instructions);
+    run.late = DT_NEW_ARRAY(arena, bool, n_instructions);
+    run.inner = DT_NEW_ARRAY(arena, bool, n_instructions);
+    run.depends = DT_NEW_ARRAY(arena, uint64_t, n_instructions);
+    run.accumulators = DT_NEW_ARRAY(arena, dt_scalar, nest->n_reductions * most_partials(run.choices));
     run.best = DT_NEW_ARRAY(arena, int64_t, nest->n_reductions);
     mark_levels(&run);
     dt_nest_depends(nest, run.depends);
-    int n_outer = 0;
-    while (n_outer < nest->n_loops && !nest->loops[n_outer].reduced) n_outer++;
     for (int l = 0; l < n_shared; l++) run.loops[l] = shared[l];
-    walk_outer(&run, n_shared, n_outer);
+    walk_outer(&run, n_shared);
 }
 
 /* Nests [first, end) of one row loop, in its iteration `row`. */
-static void run_row(dt_arena *arena, dt_run run, int first, int end, int64_t row) {
+static void run_row(dt_arena *arena, dt_run run, const dt_nest_choices *choices, int first, int end, int64_t row) {
     const dt_nest *nests = run.kernel->nests;
     for (int n = first, next; n < end; n = next) {
         for (next = n + 1; next < end && nests[next].in_blocks;) next++;
         bool in_blocks = next > n + 1;
         for (int64_t block = 0; block < (in_blocks ? nests[n].loops[1].extent : 1); block++)
-            for (int k = n; k < next; k++) run_nest(arena, run, &nests[k], (int64_t[]){row, block}, in_blocks ? 2 : 1);
+            for (int k = n; k < next; k++) run_nest(arena, run, choices, k, (int64_t[]){row, block}, in_blocks ? 2 : 1);
     }
 }
 
-void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, void *const *buffers, const dt_launch *launch) {
+void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const dt_choices *choices, void *const *buffers,
+                       const dt_launch *launch) {
     dt_run run = {.plan = plan, .kernel = kernel, .buffers = buffers, .launch = launch};
+    const dt_nest_choices *of_nests = choices != NULL ? dt_choices_of(choices, plan, kernel) : NULL;
     for (int n = 0; n < kernel->n_nests;) {
         int end = n + 1;
         if (kernel->divided && kernel->nests[n].part_iterations == 0 && launch->part != 0) {
             ; /* part 0 does all of it */
         } else if (!kernel->nests[n].in_rows) {
-            run_nest(arena, run, &kernel->nests[n], NULL, 0);
+            run_nest(arena, run, of_nests, n, NULL, 0);
         } else {
             while (end < kernel->n_nests && kernel->nests[end].in_rows) end++;
-            for (int64_t row = 0; row < launch->rows; row++) run_row(arena, run, n, end, row);
+            for (int64_t row = 0; row < launch->rows; row++) run_row(arena, run, of_nests, n, end, row);
         }
         n = end;
     }

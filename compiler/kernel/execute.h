@@ -1,13 +1,19 @@
 /* execute: runs a plan one element at a time. It is slow and obvious: what fusion, scheduling, memory planning and the code generators are tested
- * against, as ir/interpret.h is for the graph. Vector loops and tiles mean nothing here; buffers lie where plan_memory put them. */
+ * against, as ir/interpret.h is for the graph. Buffers lie where plan_memory put them.
+ *
+ * With the choices for a target (choices.h) it leaves the bits that code for it leaves. Of the choices, only what orders or rounds sums means
+ * anything here: the order of the loops, lanes of vectors over reduced loops, chains of tiles, parts of a packed loop, and that products are added up
+ * unrounded.
+ */
 #ifndef DT_KERNEL_EXECUTE_H
 #define DT_KERNEL_EXECUTE_H
 
-#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/choices.h"
 #include "ir/interpret.h"
 
-/* One kernel over its buffers, as generated code is called. */
-void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, void *const *buffers, const dt_launch *launch);
+/* One kernel over its buffers, as generated code is called. choices: of the plan; NULL: loops run as they stand, and sums term by term. */
+void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const dt_choices *choices, void *const *buffers,
+                       const dt_launch *launch);
 
 /* What runs a kernel: dt_kernel_execute, or generated code. */
 typedef void (*dt_kernel_runner)(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch);
@@ -15,7 +21,7 @@ typedef void (*dt_kernel_runner)(void *context, const dt_plan *plan, int kernel,
 /* A run of a whole plan on one device that holds all replicas. */
 typedef struct dt_plan_run {
     const dt_plan *plan;
-    dt_kernel_runner runner; /* NULL: dt_kernel_execute */
+    dt_kernel_runner runner; /* NULL: dt_kernel_execute, without choices */
     void *context;           /* of the runner */
     int n_replicas;
     const dt_launch *launches; /* [n_replicas] */

@@ -262,7 +262,7 @@ static dt_status *run_collective(const dt_execution *e, const dt_collective *col
 /* ---- plans ---- */
 
 static void run_naively(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
-    dt_kernel_execute(context, plan, &plan->kernels[kernel], buffers, launch);
+    dt_kernel_execute(context, plan, &plan->kernels[kernel], NULL, buffers, launch);
 }
 
 dt_status *dt_plan_execute(dt_arena *arena, const dt_plan_run *run) {

@@ -1,35 +1,23 @@
-/* codegen_c: examples and random functions as C, with the bits of LLVM's code; see codegen_c.h. */
-#include "tests/ops/codegen_c.h"
-#include "compiler/passes/passes.h"
-#include "tests/support/two_ways.h"
+/* codegen_c: examples and random functions as C, with the bits of LLVM's code. */
+#include "tests/ops/same_bits_programs.h"
 
-enum {
-    SEEDS = 50
-};
+static void llvm_and_c(same_bits *s, const char *level) {
+    const dt_choices *choices = same_bits_choose(s->compilation, level);
+    same_bits_add_llvm(s, level, choices);
+    same_bits_add_c(s, level, choices);
+}
 
 static void small_examples(void **state) {
     (void)state;
-    run_program("examples/perceptron", 8, 2, DT_LEVEL_V3);
-    run_program("examples/fashion_cnn", 8, 1, DT_LEVEL_V3);
-    run_program("examples/own_parts", 8, 1, DT_LEVEL_V3);
-    if (dt_cpu_level() >= 4) run_program("examples/fashion_cnn", 8, 1, DT_LEVEL_V4);
+    run_program("examples/perceptron", 8, 2, DT_LEVEL_V3, llvm_and_c);
+    run_program("examples/fashion_cnn", 8, 1, DT_LEVEL_V3, llvm_and_c);
+    run_program("examples/own_parts", 8, 1, DT_LEVEL_V3, llvm_and_c);
+    if (dt_cpu_level() >= 4) run_program("examples/fashion_cnn", 8, 1, DT_LEVEL_V4, llvm_and_c);
 }
 
 static void random_functions(void **state) {
     (void)state;
-    static dt_pass_function const passes[] = {dt_pass_fuse, dt_pass_schedule, dt_pass_late_writes, dt_pass_plan_memory};
-    uint64_t end;
-    for (uint64_t seed = two_ways_seeds(SEEDS, &end); seed < end; seed++) {
-        dt_arena *arena = dt_arena_create();
-        random_source source = {seed};
-        dt_compilation compilation = {.arena = arena};
-        compilation.module = random_module(arena, &source, 12 + (int)random_below(&source, 30));
-        for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) expect_ok(passes[i](&compilation));
-        printed_c p = printed_c_make(dt_arena_format(arena, "DT_SEED=%llu", (unsigned long long)seed), &compilation, DT_LEVEL_V3);
-        for (int64_t rows = 0; rows <= RANDOM_CAPACITY; rows += 2) printed_c_step(&p, 0, 6, 1, rows);
-        printed_c_free(&p);
-        dt_arena_destroy(arena);
-    }
+    run_random_functions(50, DT_LEVEL_V3, llvm_and_c);
 }
 
 int main(void) {

@@ -1,8 +1,14 @@
-/* codegen_c_full: the larger examples as C, with the bits of LLVM's code; see codegen_c.h. CODEGEN_C_EXAMPLE=gpt runs that one alone. */
-#include "tests/ops/codegen_c.h"
+/* codegen_c_full: the larger examples as C, with the bits of LLVM's code. CODEGEN_C_EXAMPLE=gpt runs that one alone. */
+#include "tests/ops/same_bits_programs.h"
 
 static const char *const names[] = {"gru",       "lstm", "image_folder", "gan", "infonce", "sentence_embedding",
                                     "mobilenet", "gpt",  "bert_mlm",     "vit", "resnet"};
+
+static void llvm_and_c(same_bits *s, const char *level) {
+    const dt_choices *choices = same_bits_choose(s->compilation, level);
+    same_bits_add_llvm(s, level, choices);
+    same_bits_add_c(s, level, choices);
+}
 
 static void large_examples(void **state) {
     (void)state;
@@ -11,7 +17,7 @@ static void large_examples(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (only != NULL && strcmp(only, names[i]) != 0) continue;
         snprintf(path, sizeof path, "examples/%s", names[i]);
-        run_program(path, 3, 1, DT_LEVEL_V3);
+        run_program(path, 3, 1, DT_LEVEL_V3, llvm_and_c);
     }
 }
 

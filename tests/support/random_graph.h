@@ -230,9 +230,10 @@ static inline bool *random_graph_used(const random_graph *graph) {
 }
 
 /* A function of about `n_values` ops; every value that nothing uses becomes a result, variables are written. */
-static inline dt_module *random_module_of(dt_arena *arena, random_source *source, int n_values, const op_form *forms, uint32_t n_forms) {
+static inline dt_module *random_module_of(dt_arena *arena, random_source *source, int n_values, const op_form *forms, uint32_t n_forms,
+                                          dt_dtype real) {
     dt_location location = {0, 1, 1};
-    random_graph graph = random_graph_begin(arena, &location, DT_F64);
+    random_graph graph = random_graph_begin(arena, &location, real);
     dt_module *module = graph.function->module;
     for (int attempts = 0; graph.n < n_values && attempts < 100 * n_values; attempts++) {
         const op_form *form = &forms[random_below(source, n_forms)];
@@ -241,7 +242,7 @@ static inline dt_module *random_module_of(dt_arena *arena, random_source *source
     bool *used = random_graph_used(&graph);
     for (size_t v = 0; v < module->variables.n; v++) /* the last value of each variable's type is written to it */
         for (int i = graph.n; i-- > graph.n_inputs;)
-            if (graph.values[i]->dtype == DT_F64 && dt_shape_equal(graph.values[i]->shape, module->variables.items[v].shape)) {
+            if (graph.values[i]->dtype == real && dt_shape_equal(graph.values[i]->shape, module->variables.items[v].shape)) {
                 dt_value *write;
                 dt_status_free(dt_build_text(&graph.builder, &write, "write", &graph.values[i], 1, "variable=\"w%zu\"", v));
                 break;
@@ -253,12 +254,16 @@ static inline dt_module *random_module_of(dt_arena *arena, random_source *source
     return module;
 }
 
+static inline dt_module *random_module_in(dt_arena *arena, random_source *source, int n_values, dt_dtype real) {
+    return random_module_of(arena, source, n_values, random_forms, sizeof random_forms / sizeof *random_forms, real);
+}
+
 static inline dt_module *random_module(dt_arena *arena, random_source *source, int n_values) {
-    return random_module_of(arena, source, n_values, random_forms, sizeof random_forms / sizeof *random_forms);
+    return random_module_in(arena, source, n_values, DT_F64);
 }
 
 static inline dt_module *random_pairs_module(dt_arena *arena, random_source *source, int n_values) {
-    return random_module_of(arena, source, n_values, random_pair_forms, sizeof random_pair_forms / sizeof *random_pair_forms);
+    return random_module_of(arena, source, n_values, random_pair_forms, sizeof random_pair_forms / sizeof *random_pair_forms, DT_F64);
 }
 
 /* Multiples of a power of two: sums are exact in any order, and no right answer depends on it. */

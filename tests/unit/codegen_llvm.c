@@ -221,7 +221,7 @@ static void check(bench *b, double tolerance) {
     succeed(dt_plan_verify(&b->plan));
     memory want;
     copy_buffers(b, &want);
-    dt_kernel_execute(b->arena, &b->plan, &b->kernel, (void *const *)want.arguments, &b->launch);
+    dt_kernel_execute(b->arena, &b->plan, &b->kernel, NULL, (void *const *)want.arguments, &b->launch);
     dt_bad_index want_bad = b->bad_index;
     const dt_plan *plans[1] = {&b->plan};
     dt_codegen_object objects[3] = {

@@ -40,7 +40,7 @@ static void run(void *context, const dt_plan *plan, int k, void *const *buffers,
             dt_kernel_function alone = *kernel;
             alone.n_nests = 1;
             alone.nests = &kernel->nests[n];
-            dt_kernel_execute(runner->arena, plan, &alone, buffers, launch);
+            dt_kernel_execute(runner->arena, plan, &alone, NULL, buffers, launch);
             continue;
         }
         for (int i = 0; i < nest->n_instructions; i++)

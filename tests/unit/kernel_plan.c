@@ -46,7 +46,7 @@ static bool is_gathered_twice(const dt_module *module) {
 }
 
 static void run_naively(void *arena, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
-    dt_kernel_execute(arena, plan, &plan->kernels[kernel], buffers, launch);
+    dt_kernel_execute(arena, plan, &plan->kernels[kernel], NULL, buffers, launch);
 }
 
 /* Returns whether there is a plan. */

@@ -150,7 +150,7 @@ static void run(dt_arena *arena, const dt_compilation *compilation, dt_kernel_ru
 }
 
 static void run_naively(void *arena, const dt_plan *plan, int k, void *const *buffers, const dt_launch *launch) {
-    dt_kernel_execute(arena, plan, &plan->kernels[k], buffers, launch);
+    dt_kernel_execute(arena, plan, &plan->kernels[k], NULL, buffers, launch);
 }
 
 /* Each process ends with the parameters of one, and its share of the state of one; the bits are those of one by the same code. */
