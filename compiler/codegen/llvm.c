@@ -81,6 +81,7 @@ static dt_status *find_target(const char *level, dt_llvm_target *target, const d
     if (*description == NULL)
         return dt_error(DT_INVALID_ARGUMENT, "no instruction set level \"%s\"; there are " DT_LEVEL_V3 ", " DT_LEVEL_V4 " and " DT_LEVEL_NATIVE,
                         level);
+    target->vector_bytes = (*description)->vector_bytes;
     if (native) return NULL;
     target->cpu = strdup(level);
     target->features = strdup("");

@@ -32,6 +32,7 @@
 
 typedef struct dt_llvm_target {
     char *cpu, *features; /* as LLVM names them */
+    int vector_bytes;     /* of a register; vectors are wider where choices are for another target, with wider ones */
 } dt_llvm_target;
 
 /* The kernel that a function is of. */

@@ -22,7 +22,7 @@ void dt_llvm_function_begin(dt_llvm_emitter *e, const char *name, LLVMTypeRef ty
     LLVMAddTargetDependentFunctionAttr(e->function, "no-builtins", "");
     LLVMAddTargetDependentFunctionAttr(e->function, "target-cpu", e->target->cpu);
     LLVMAddTargetDependentFunctionAttr(e->function, "target-features", e->target->features);
-    if (e->choices->target->vector_bytes == 64) LLVMAddTargetDependentFunctionAttr(e->function, "prefer-vector-width", "512");
+    if (e->target->vector_bytes == 64) LLVMAddTargetDependentFunctionAttr(e->function, "prefer-vector-width", "512");
     LLVMPositionBuilderAtEnd(e->builder, dt_llvm_block(e, "entry"));
 }
 

@@ -8,8 +8,6 @@
  * into pieces of its exact length. */
 #include "compiler/codegen/llvm.h"
 
-#include <assert.h>
-
 static dt_dtype buffer_dtype(const dt_llvm_nest *n, const dt_address *address) {
     return n->e->at_work.plan->buffers[n->e->at_work.kernel->buffers[address->buffer]].dtype;
 }
@@ -86,14 +84,21 @@ static LLVMValueRef to_memory(dt_llvm_emitter *e, LLVMValueRef value, dt_dtype d
 /* The mask of an access to a vector of this type. Where that is several registers of AVX2, LLVM is to know nothing of the mask. It finds out that all
  * lanes of a register are false, as where a condition that is one for all lanes is and-ed with a constant, and makes of that a constant of which only
  * the sign bits are 0; then it takes the other bits for true, and a load reads all lanes (LLVM 14 and 19). Stores are treated alike. */
-static LLVMValueRef mask_for(dt_llvm_emitter *e, LLVMTypeRef memory_type, LLVMValueRef mask, int lane_bytes) {
-    int width = (int)LLVMGetVectorSize(memory_type), registers = e->choices->target->vector_bytes;
-    if (registers != 32 || width * lane_bytes <= registers || LLVMIsConstant(mask)) return mask;
-    assert(width <= registers);
+static LLVMValueRef hidden_mask(dt_llvm_emitter *e, LLVMValueRef mask) {
+    int width = dt_llvm_width(mask), half = width / 2;
+    if (width > e->target->vector_bytes) {
+        LLVMValueRef low = hidden_mask(e, dt_llvm_lanes(e, mask, 0, half)), high = hidden_mask(e, dt_llvm_lanes(e, mask, half, half));
+        return LLVMBuildShuffleVector(e->builder, low, high, dt_llvm_iota(e->i32, width), "");
+    }
     LLVMTypeRef bits = dt_llvm_vector(width < 16 ? e->i16 : e->i8, width), type = LLVMFunctionType(bits, &bits, 1, false);
     LLVMValueRef nothing = LLVMGetInlineAsm(type, "", 0, "=x,0", 4, false, false, LLVMInlineAsmDialectATT, false);
     LLVMValueRef same = LLVMBuildZExt(e->builder, mask, bits, "");
     return LLVMBuildTrunc(e->builder, LLVMBuildCall2(e->builder, type, nothing, &same, 1, ""), LLVMTypeOf(mask), "");
+}
+
+static LLVMValueRef mask_for(dt_llvm_emitter *e, LLVMValueRef mask, int lane_bytes) {
+    int registers = e->target->vector_bytes;
+    return registers == 32 && dt_llvm_width(mask) * lane_bytes > registers && !LLVMIsConstant(mask) ? hidden_mask(e, mask) : mask;
 }
 
 /* LLVM 22 has moved the alignment of the masked intrinsics from an argument to an attribute. */
@@ -102,7 +107,7 @@ static LLVMValueRef masked_load(dt_llvm_emitter *e, LLVMTypeRef type, LLVMValueR
     unsigned id = LLVMLookupIntrinsicID("llvm.masked.load", 16);
     LLVMTypeRef function = LLVMIntrinsicGetType(e->context, id, types, 2);
     LLVMValueRef zero = LLVMConstNull(type);
-    mask = mask_for(e, type, mask, alignment);
+    mask = mask_for(e, mask, alignment);
     if (LLVMCountParamTypes(function) == 3) return dt_llvm_intrinsic(e, "llvm.masked.load", types, 2, (LLVMValueRef[]){pointer, mask, zero}, 3);
     LLVMValueRef arguments[4] = {pointer, LLVMConstInt(e->i32, (uint64_t)alignment, false), mask, zero};
     return dt_llvm_intrinsic(e, "llvm.masked.load", types, 2, arguments, 4);
@@ -112,7 +117,7 @@ static void masked_store(dt_llvm_emitter *e, LLVMValueRef value, LLVMValueRef po
     LLVMTypeRef types[2] = {LLVMTypeOf(value), e->pointer};
     unsigned id = LLVMLookupIntrinsicID("llvm.masked.store", 17);
     LLVMTypeRef function = LLVMIntrinsicGetType(e->context, id, types, 2);
-    mask = mask_for(e, types[0], mask, alignment);
+    mask = mask_for(e, mask, alignment);
     if (LLVMCountParamTypes(function) == 3) {
         dt_llvm_intrinsic(e, "llvm.masked.store", types, 2, (LLVMValueRef[]){value, pointer, mask}, 3);
     } else {
