@@ -1,12 +1,6 @@
 /* codegen_c: examples and random functions as C, with the bits of LLVM's code. */
 #include "tests/ops/same_bits_programs.h"
 
-static void llvm_and_c(same_bits *s, const char *level) {
-    const dt_choices *choices = same_bits_choose(s->compilation, level);
-    same_bits_add_llvm(s, level, choices);
-    same_bits_add_c(s, level, choices);
-}
-
 static void small_examples(void **state) {
     (void)state;
     run_program("examples/perceptron", 8, 2, DT_LEVEL_V3, llvm_and_c);

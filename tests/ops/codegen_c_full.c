@@ -4,12 +4,6 @@
 static const char *const names[] = {"gru",       "lstm", "image_folder", "gan", "infonce", "sentence_embedding",
                                     "mobilenet", "gpt",  "bert_mlm",     "vit", "resnet"};
 
-static void llvm_and_c(same_bits *s, const char *level) {
-    const dt_choices *choices = same_bits_choose(s->compilation, level);
-    same_bits_add_llvm(s, level, choices);
-    same_bits_add_c(s, level, choices);
-}
-
 static void large_examples(void **state) {
     (void)state;
     const char *only = getenv("CODEGEN_C_EXAMPLE");

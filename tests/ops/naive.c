@@ -2,23 +2,11 @@
  * for x86-64-v4 give the same bits as code of x86-64-v3, so that each machine can be held against the other. */
 #include "tests/ops/same_bits_programs.h"
 
-static void naive_and_llvm(same_bits *s, const char *level) {
-    const dt_choices *choices = same_bits_choose(s->compilation, level);
-    same_bits_add_naive(s, choices);
-    same_bits_add_llvm(s, DT_LEVEL_V3, choices);
-    if (strcmp(level, DT_LEVEL_V4) == 0 && dt_cpu_level() >= 4) same_bits_add_llvm(s, DT_LEVEL_V4, choices);
-}
-
-static void both_levels(const char *name, int64_t capacity, int n_replicas) {
-    run_program(name, capacity, n_replicas, DT_LEVEL_V3, naive_and_llvm);
-    run_program(name, capacity, n_replicas, DT_LEVEL_V4, naive_and_llvm);
-}
-
 static void small_examples(void **state) {
     (void)state;
-    both_levels("examples/perceptron", 4, 2);
-    both_levels("examples/own_parts", 8, 1);
-    both_levels("examples/fashion_cnn", 2, 1);
+    run_at_both_levels("examples/perceptron", 4, 2);
+    run_at_both_levels("examples/own_parts", 8, 1);
+    run_at_both_levels("examples/fashion_cnn", 2, 1);
 }
 
 static void random_functions(void **state) {

@@ -11,6 +11,20 @@
 /* Adds the ways that are to be compared, with the choices for the level. */
 typedef void same_bits_ways(same_bits *s, const char *level);
 
+static inline void llvm_and_c(same_bits *s, const char *level) {
+    const dt_choices *choices = same_bits_choose(s->compilation, level);
+    same_bits_add_llvm(s, level, choices);
+    same_bits_add_c(s, level, choices);
+}
+
+/* Choices for x86-64-v4 as code of x86-64-v3 too. */
+static inline void naive_and_llvm(same_bits *s, const char *level) {
+    const dt_choices *choices = same_bits_choose(s->compilation, level);
+    same_bits_add_naive(s, choices);
+    same_bits_add_llvm(s, DT_LEVEL_V3, choices);
+    if (strcmp(level, DT_LEVEL_V4) == 0 && dt_cpu_level() >= 4) same_bits_add_llvm(s, DT_LEVEL_V4, choices);
+}
+
 static inline int function_named(const dt_module *module, const char *name) {
     for (size_t f = 0; f < module->functions.n; f++)
         if (strcmp(module->functions.items[f]->name, name) == 0) return (int)f;
@@ -43,6 +57,11 @@ static inline void run_program(const char *name, int64_t capacity, int n_replica
     same_bits_free(&s);
     dt_arena_destroy(arena);
     free(source);
+}
+
+static inline void run_at_both_levels(const char *name, int64_t capacity, int n_replicas) {
+    run_program(name, capacity, n_replicas, DT_LEVEL_V3, naive_and_llvm);
+    run_program(name, capacity, n_replicas, DT_LEVEL_V4, naive_and_llvm);
 }
 
 /* The random function of a seed, every second one of f32, with a plan. */

@@ -5,7 +5,7 @@
 #include "compiler/pipeline.h"
 #include "ir/text_form.h"
 #include "tests/support/compiled.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random_products.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -82,8 +82,7 @@ static void check(const char *body, int capacity, uint64_t seed) {
     compiled_code codes[COMPILED_MOST_LEVELS];
     int n_levels = compiled_levels(levels);
     dt_arena *arena = dt_arena_create();
-    const char *text =
-        dt_arena_format(arena, "module m capacity %d\nfile 0 \"m\"\nfunction f step (%s\n  return y=%%9\n}\n", capacity > 0 ? capacity : 1, body);
+    const char *text = product_module(arena, body, capacity > 0 ? capacity : 1);
     dt_compilation compilation = {.arena = arena, .off = 1u << DT_SWITCH_MICROBATCHES};
     dt_module *meaning;
     succeed(dt_module_parse(arena, "m", text, &meaning), text);
@@ -123,38 +122,6 @@ static void rows_of_many_replicas_run_alike(void **state) {
         run(text, &compilation, compilation.module->functions.items[0], &codes[i], (random_source){1}, 2, MOST_REPLICAS);
     compiled_free(codes, n_levels);
     dt_arena_destroy(arena);
-}
-
-static int pick(random_source *source, int n, const int *of) { return of[random_below(source, (uint32_t)n)]; }
-
-static const char *random_product(dt_arena *arena, random_source *source) {
-    int m = 1 + (int)random_below(source, 40), k = 1 + (int)random_below(source, 70), n = 1 + (int)random_below(source, 90);
-    bool ta = random_below(source, 2), tb = random_below(source, 2);
-    return dt_arena_format(
-        arena, "%%0 a: f32[B, %d, %d], %%1 b: f32[B, %d, %d]) {\n  %%9: f32[B, %d, %d] = matmul(%%0, %%1, transpose_a=%s, transpose_b=%s)",
-        ta ? k : m, ta ? m : k, tb ? n : k, tb ? k : n, m, n, ta ? "true" : "false", tb ? "true" : "false");
-}
-
-static const char *random_convolution(dt_arena *arena, random_source *source) {
-    static const int channels[] = {1, 3, 8, 16, 33, 48}, taps[] = {1, 3, 3, 5, 7}, groups[] = {0, 0, 0, 2, 5};
-    int in = pick(source, 6, channels), out = pick(source, 6, channels), kernel = pick(source, 5, taps), group = pick(source, 5, groups);
-    int stride = 1 + (int)random_below(source, 3), low = (int)random_below(source, (uint32_t)kernel),
-        high = (int)random_below(source, (uint32_t)kernel);
-    int size = kernel + (int)random_below(source, 8), places = (size + low + high - kernel) / stride + 1;
-    const char *groups_text = group > 0 ? dt_arena_format(arena, "%d, ", group) : "";
-    const char *x = dt_arena_format(arena, "f32[B, %d, %d, %s%d]", size, size, groups_text, in);
-    const char *w = dt_arena_format(arena, "f32[%d, %d, %d, %s%d]", kernel, kernel, in, groups_text, out);
-    const char *y = dt_arena_format(arena, "f32[B, %d, %d, %s%d]", places, places, groups_text, out);
-    const char *how = dt_arena_format(arena, "strides=[%d, %d], padding=[%d, %d, %d, %d]", stride, stride, low, high, low, high);
-    switch (random_below(source, 3)) {
-    case 0: return dt_arena_format(arena, "%%0 x: %s, %%1 w: %s) {\n  %%9: %s = conv2d(%%0, %%1, %s)", x, w, y, how);
-    case 1:
-        return dt_arena_format(arena, "%%0 g: %s, %%1 w: %s) {\n  %%9: %s = conv2d_input_gradient(%%0, %%1, size=[%d, %d], %s)", y, w, x, size, size,
-                               how);
-    default:
-        return dt_arena_format(arena, "%%0 x: %s, %%1 g: %s) {\n  %%9: %s = conv2d_kernel_gradient(%%0, %%1, size=[%d, %d], %s)", x, y, w, kernel,
-                               kernel, how);
-    }
 }
 
 static void random_shapes_run_alike(void **state) {
