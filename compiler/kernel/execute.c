@@ -271,15 +271,15 @@ static void accumulate(dt_run *run, int r, int partial, int64_t position) {
     }
 }
 
-static void evaluate_all(dt_run *run, bool late) {
+static void evaluate_all(dt_run *run, bool inner, bool late) {
     for (int i = 0; i < run->nest->n_instructions; i++)
-        if (run->late[i] == late) run->scalars[i] = evaluate(run, &run->nest->instructions[i]);
+        if (run->inner[i] == inner && run->late[i] == late) run->scalars[i] = evaluate(run, &run->nest->instructions[i]);
 }
 
 static void walk_reduced(dt_run *run, int level, int64_t *position) {
     if (level == run->nest->n_loops) {
         int partial = partial_at_work(run);
-        evaluate_all(run, false);
+        evaluate_all(run, true, false);
         for (int r = 0; r < run->nest->n_reductions; r++) accumulate(run, r, partial, *position);
         ++*position;
         return;
@@ -325,21 +325,20 @@ static void part_of_statement(dt_run *run, bool is_first) {
     int64_t position = 0;
     dt_dtype dtype;
     for (int r = 0; r < nest->n_reductions; r++) {
-        for (int k = 0; k < run->n_partials; k++)
-            run->accumulators[r * run->n_partials + k] = dt_combiner_identity(nest->reductions[r].combiner, nest->reductions[r].dtype);
+        dt_scalar identity = dt_combiner_identity(nest->reductions[r].combiner, dt_reduction_element(nest, &nest->reductions[r]));
+        for (int k = 0; k < run->n_partials; k++) run->accumulators[r * run->n_partials + k] = identity;
         run->best[r] = 0;
     }
     if (!is_first && !nest->stores[0].accumulate) {
         const char *memory = memory_of(run, &nest->stores[0].address, &dtype);
         run->accumulators[0] = dt_scalar_load(memory, dtype);
     }
+    evaluate_all(run, false, false);
     if (nest->n_reductions > 0) walk_reduced(run, run->n_outer, &position);
     for (int l = 0; l < nest->n_loops; l++)
         if (dt_nest_reduces(nest, l)) run->loops[l] = 0; /* what follows is outside of them */
     end_reductions(run);
-    for (int i = 0; i < nest->n_instructions; i++) /* what no reduced loop changes may not have been met at all */
-        if (run->late[i] || !run->inner[i])
-            if (position == 0 || run->late[i]) run->scalars[i] = evaluate(run, &nest->instructions[i]);
+    evaluate_all(run, false, true);
     for (int s = 0; s < nest->n_stores; s++) store(run, &nest->stores[s]);
 }
 
@@ -378,17 +377,13 @@ static void mark_levels(dt_run *run) {
     for (int i = 0; i < nest->n_instructions; i++) {
         const dt_instruction *x = &nest->instructions[i];
         run->late[i] = x->kind == DT_INSTRUCTION_REDUCED;
-        run->inner[i] = x->kind == DT_INSTRUCTION_LOOP && nest->loops[x->index].reduced;
-        int users[8] = {-1, -1, -1, -1, -1, -1, -1, -1}, n = 0;
-        for (int k = 0; k < x->n_operands; k++) users[n++] = x->operands[k];
-        if (x->kind == DT_INSTRUCTION_LOAD && x->guard >= 0) users[n++] = x->guard, users[n++] = x->otherwise;
-        for (int k = 0; k < n; k++) run->late[i] |= run->late[users[k]], run->inner[i] |= run->inner[users[k]];
-        if (x->kind != DT_INSTRUCTION_LOAD) continue;
-        for (int t = 0; t < x->address.n_terms; t++) {
-            run->late[i] |= run->late[x->address.terms[t]];
-            run->inner[i] |= run->inner[x->address.terms[t]];
+        run->inner[i] = x->kind == DT_INSTRUCTION_LOOP && dt_nest_reduces(nest, x->index);
+        for (int k = 0; k < dt_instruction_n_uses(x); k++) {
+            run->late[i] |= run->late[dt_instruction_use(x, k)];
+            run->inner[i] |= run->inner[dt_instruction_use(x, k)];
         }
-        for (int l = 0; l < nest->n_loops; l++) run->inner[i] |= nest->loops[l].reduced && x->address.coefficients[l] != 0;
+        for (int l = 0; l < nest->n_loops && x->kind == DT_INSTRUCTION_LOAD; l++)
+            run->inner[i] |= dt_nest_reduces(nest, l) && x->address.coefficients[l] != 0;
     }
 }
 
