@@ -135,12 +135,15 @@ static bool is_power_of_two(int x) { return x > 0 && (x & (x - 1)) == 0; }
 
 static const char *verify_order(const subject *s) {
     uint64_t seen = 0;
+    bool searches = false;
+    for (int r = 0; r < s->nest->n_reductions; r++) searches |= dt_combiner_is_position(s->nest->reductions[r].combiner);
     for (int p = 0; p < s->nest->n_loops; p++) {
         int loop = s->choices->order[p];
         if (loop < 0 || loop >= s->nest->n_loops || (seen & loop_bit(loop))) return "the order has each loop once";
         seen |= loop_bit(loop);
         if (dt_nest_reduces(s->nest, loop) != (p >= s->n_outer)) return "reduced loops are inside of outer ones";
         if (p < s->n_shared && loop != p) return "loops that nests share come first";
+        if (searches && p > s->n_outer && loop < s->choices->order[p - 1]) return "a search goes through its loops as they stand";
     }
     return NULL;
 }
@@ -198,6 +201,51 @@ static const char *verify_tiles(const subject *s) {
     return NULL;
 }
 
+/* ---- sums in memory ---- */
+
+/* Whether what is stored to one place in iterations of `others` and of `loop` is stored in one iteration of `loop`. Each of the others either moves
+ * the place by multiples of what all of `loop` covers, or all of these together by less than `loop` does. */
+static bool tells_apart(const subject *s, const dt_address *address, int loop, uint64_t others) {
+    int64_t step = address->coefficients[loop] < 0 ? -address->coefficients[loop] : address->coefficients[loop], least = 0;
+    int64_t extent = dt_trip_count(s->plan, s->nest->loops[loop].extent);
+    if (extent == 0) return true;
+    if (step == 0 || extent < 0) return false;
+    for (int t = 0; t < address->n_terms; t++)
+        if ((s->depends[address->terms[t]] & loop_bit(loop)) ||
+            ((s->depends[address->terms[t]] & others) && address->term_coefficients[t] % (step * extent) != 0))
+            return false;
+    for (int l = 0; l < s->nest->n_loops; l++) {
+        if (!(others & loop_bit(l)) || address->coefficients[l] % (step * extent) == 0) continue;
+        int64_t n = dt_trip_count(s->plan, s->nest->loops[l].extent), by = address->coefficients[l];
+        if (n < 0 || n > step) return false;
+        least += (by < 0 ? -by : by) * (n - 1);
+    }
+    return least < step;
+}
+
+/* Vectors, copies of a jammed loop and parts of a packed one change the order of iterations: those of their loop, or of all inside of the blocks,
+ * come after others inside of it. */
+static const char *verify_accumulation(const subject *s) {
+    const dt_nest_choices *choices = s->choices;
+    bool in_parts = choices->packed_loop >= 0 && choices->depth != s->nest->loops[choices->packed_loop].extent, in_blocks = false;
+    uint64_t inside = 0, blocks = 0;
+    for (int p = 0; p < s->n_outer; p++)
+        if (s->nest->loops[choices->order[p]].extent != 1) inside |= loop_bit(choices->order[p]);
+    for (int p = 0; p < s->n_outer; p++) {
+        int loop = choices->order[p];
+        if (in_parts && loop == choices->vector_loop) in_blocks = true, blocks = inside;
+        inside &= ~loop_bit(loop);
+        bool moves = ((loop == choices->vector_loop && choices->width > 1) || choices->jammed[loop] > 0) && inside != 0;
+        for (int i = 0; i < s->nest->n_stores; i++) {
+            const dt_address *address = &s->nest->stores[i].address;
+            if (!s->nest->stores[i].accumulate || s->nest->loops[loop].extent == 1) continue;
+            if ((moves && !tells_apart(s, address, loop, inside)) || (in_blocks && !tells_apart(s, address, loop, blocks & ~loop_bit(loop))))
+                return "iterations that are added to one place keep their order";
+        }
+    }
+    return NULL;
+}
+
 /* ---- packing ---- */
 
 static const char *verify_packed_rows(const subject *s, int64_t iterations) {
@@ -246,8 +294,8 @@ static const char *verify_stores(const subject *s) {
 }
 
 static dt_status *verify_nest(dt_arena *arena, const dt_choices *choices, const dt_plan *plan, const dt_kernel_function *kernel, int n) {
-    static const char *(*const rules[])(const subject *) = {verify_order, verify_vectors, verify_unrolling,
-                                                            verify_tiles, verify_packing, verify_stores};
+    static const char *(*const rules[])(const subject *) = {verify_order,   verify_vectors,      verify_unrolling, verify_tiles,
+                                                            verify_packing, verify_accumulation, verify_stores};
     const dt_nest *nest = &kernel->nests[n];
     uint64_t *depends = DT_NEW_ARRAY(arena, uint64_t, nest->n_instructions);
     dt_nest_tile_depends(nest, depends);

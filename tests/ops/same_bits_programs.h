@@ -6,7 +6,6 @@
 #include "compiler/passes/passes.h"
 #include "frontends/dsl/dsl.h"
 #include "tests/support/same_bits.h"
-#include "tests/support/two_ways.h"
 
 /* Adds the ways that are to be compared, with the choices for the level. */
 typedef void same_bits_ways(same_bits *s, const char *level);

@@ -100,7 +100,7 @@ static inline void change_packing(changed_nest *c) {
     choices->packed_around = random_flip(c->random) && last > 0 ? choices->order[last - 1] : -1;
     choices->unrolled[choices->packed_loop] = false;
     int64_t extent = extent_at_most(c, choices->packed_loop, 64);
-    choices->depth = random_flip(c->random) || extent == 0 ? extent : random_within(c->random, 1, (int)extent);
+    choices->depth = random_flip(c->random) ? extent : random_within(c->random, 1, (int)extent + 4);
     choices->packed_rows = 0;
     choices->packed_gap = random_within(c->random, choices->width - 1, choices->width + 20);
     choices->prefetches_rows = random_flip(c->random);

@@ -17,6 +17,8 @@ static const char short_product[] = "%0 a: f32[3, 40], %1 b: f32[40, 8]) {\n  %9
 
 static const char depthwise[] = "%0 a: f32[B, 14, 14, 64, 1], %1 b: f32[3, 3, 1, 64, 1]) {\n  %9: f32[B, 12, 12, 64, 1] = conv2d(%0, %1)";
 static const char long_sum[] = "%0 a: f32[B, 4096], %1 b: f32[B]) {\n  %9: f32[B] = reduce_sum(%0, axes=[1])";
+static const char search[] = "%0 a: u8[3, B, 9], %1 b: f32[1]) {\n  %9: i64[3] = argmin(%0, axes=[1, 2])";
+static const char spread[] = "%0 a: f32[B, 4, 4, 9], %1 b: f32[3, 3, 11, 9]) {\n  %9: f32[B, 6, 6, 11] = conv2d_input_gradient(%0, %1, size=[6, 6])";
 static const char large_map[] = "%0 a: f32[B, 800, 512], %1 b: f32[B, 800, 512]) {\n  %9: f32[B, 800, 512] = add(%0, %1)";
 static const char small_map[] = "%0 a: f32[B, 30], %1 b: f32[B, 30]) {\n  %9: f32[B, 30] = add(%0, %1)";
 static const char turned_map[] = "%0 a: f32[B, 40, 50], %1 b: f32[B]) {\n  %9: f32[B, 50, 40] = transpose(%0, permutation=[0, 2, 1])";
@@ -111,6 +113,7 @@ static void orders_are_verified(void **state) {
     REFUSED(long_product, "the order has each loop once", n->order[0] = 3);
     REFUSED(long_product, "reduced loops are inside of outer ones", swap(&n->order[1], &n->order[2]));
     REFUSED(depthwise, "loops that nests share come first", swap(&n->order[0], &n->order[1]));
+    REFUSED(search, "a search goes through its loops as they stand", swap(&n->order[1], &n->order[2]));
 }
 
 static void vectors_are_verified(void **state) {
@@ -126,6 +129,14 @@ static void vectors_are_verified(void **state) {
             (nest->stores[0].address.n_terms = 1, nest->stores[0].address.terms = &nest->stores[0].operand));
 }
 
+/* A nest without tiles, in the order of the plan. */
+static void make_loops(const dt_nest *nest, dt_nest_choices *n) {
+    *n = (dt_nest_choices){n->order,          n->unrolled, n->jammed,         .stores = n->stores,
+                           .vector_loop = -1, .width = 1,  .packed_loop = -1, .packed_around = -1};
+    for (int l = 0; l < nest->n_loops; l++) n->order[l] = l, n->unrolled[l] = false, n->jammed[l] = 0;
+    for (int i = 0; i < nest->n_stores; i++) n->stores[i] = DT_STORE_ORDINARY;
+}
+
 static void unrolling_is_verified(void **state) {
     (void)state;
     REFUSED(large_map, "unrolled loops are of constant extent", n->unrolled[0] = true);
@@ -139,6 +150,14 @@ static void unrolling_is_verified(void **state) {
     REFUSED(depthwise, "a nest that checks an index has no jammed loops", nest->instructions[3].kind = DT_INSTRUCTION_CHECK);
     REFUSED(depthwise, "two iterations of a loop are jammed, or more", n->jammed[2] = 13);
     REFUSED(depthwise, "two iterations of a loop are jammed, or more", n->jammed[2] = 1);
+}
+
+static void sums_in_memory_are_verified(void **state) {
+    (void)state;
+    REFUSED(spread, "iterations that are added to one place keep their order",
+            (make_loops(nest, n), n->jammed[4] = 2, swap(&n->order[2], &n->order[3]), swap(&n->order[3], &n->order[4])));
+    REFUSED(spread, "iterations that are added to one place keep their order",
+            (make_loops(nest, n), n->vector_loop = 4, n->width = 8, nest->stores[0].address.coefficients[4] = 1));
 }
 
 /* Of operand a. */
@@ -228,7 +247,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_level_has_its_choices), cmocka_unit_test(orders_are_verified),         cmocka_unit_test(vectors_are_verified),
         cmocka_unit_test(unrolling_is_verified),      cmocka_unit_test(nests_of_tiles_are_verified), cmocka_unit_test(tiles_are_verified),
-        cmocka_unit_test(packing_is_verified),        cmocka_unit_test(stores_are_verified),
+        cmocka_unit_test(packing_is_verified),        cmocka_unit_test(stores_are_verified),         cmocka_unit_test(sums_in_memory_are_verified),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
