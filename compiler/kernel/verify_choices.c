@@ -34,7 +34,8 @@ static bool multiplies(const dt_nest *nest, int a, int b) {
 
 const char *dt_tiles_need(const dt_nest *nest, const uint64_t *depends) {
     int v = nest->tiling.vector_loop, row = nest->tiling.row_loop, a = nest->tiling.a, b = nest->tiling.b;
-    if (nest->algorithm == DT_ALGORITHM_LOOPS || nest->n_reductions != 1 || !dt_reduction_is_product(nest, &nest->reductions[0]))
+    if (nest->algorithm == DT_ALGORITHM_LOOPS || nest->n_reductions != 1 || !dt_reduction_is_product(nest, &nest->reductions[0]) ||
+        dt_nest_n_outer(nest) == nest->n_loops)
         return "tiles are for one sum of products";
     if (nest->n_stores == 0) return "tiles are stored";
     if (!multiplies(nest, a, b)) return "the operands of tiles are the factors of the products";
@@ -272,6 +273,9 @@ static const char *verify_packing(const subject *s) {
         if (choices->order[p] != around && s->nest->loops[choices->order[p]].extent != 1) return "of several reduced loops two at most are packed";
     if (around >= 0 && (!dt_nest_reduces(s->nest, around) || s->nest->loops[around].extent == DT_GATHERED))
         return "the loop around the packed one is reduced, and not over the rows of all replicas";
+    bool in_block = false;
+    for (int p = 0; p < s->n_outer; in_block |= choices->order[p++] == choices->vector_loop)
+        if (in_block && (s->depends[s->nest->tiling.b] & loop_bit(choices->order[p]))) return "a packed block serves all loops inside of its own";
     if (!is_constant(s, choices->vector_loop) || choices->width * (int)dt_dtype_bytes(s->nest->reductions[0].dtype) != s->target->vector_bytes)
         return "packed blocks are of whole registers, of a loop of constant extent";
     bool whole = choices->depth == s->nest->loops[loop].extent;

@@ -13,6 +13,15 @@ static const char *const rare_nests[] = {
     "%0 a: u8[3, B, 9], %1 b: f32[1]) {\n  %9: i64[3] = argmin(%0, axes=[1, 2])",
     "%0 a: f32[B, 5, 9], %1 b: f32[1]) {\n  %2: i64[B] = argmax(%0, axes=[1, 2])\n  %3: f32[B] = reduce_max(%0, axes=[1, 2])\n"
     "  %4: f32[B] = convert(%2, to=f32)\n  %9: f32[B] = add(%3, %4)",
+    "%0 a: f64[B, 67], %1 b: f32[1]) {\n  %9: f16[B, 67] = convert(%0, to=f16)",
+    "%0 a: f32[B, 45], %1 b: f32[1]) {\n  %2: f32[B, 45] = constant(value=0.125, shape=[-1, 45], dtype=f32)\n"
+    "  %3: f32[B, 45] = multiply(%0, %2)\n  %4: f32[B, 45] = round(%3)\n  %5: i64[B] = argmax(%4, axes=[1])\n"
+    "  %6: f32[B] = reduce_max(%4, axes=[1])\n  %7: f32[B] = convert(%5, to=f32)\n  %9: f32[B] = divide(%7, %6)",
+    "%0 a: f32[B, 45], %1 b: f32[1]) {\n  %2: f32[B, 45] = constant(value=0.125, shape=[-1, 45], dtype=f32)\n"
+    "  %3: f32[B, 45] = multiply(%0, %2)\n  %4: f32[B, 45] = round(%3)\n"
+    "  %5: f32[B, 45] = constant(value=0.0, shape=[-1, 45], dtype=f32)\n  %9: f32[B, 45] = maximum(%4, %5)",
+    "%0 a: f32[3, 20, 40], %1 b: f32[3, 40, 24]) {\n  %9: f32[3, 20, 24] = matmul(%0, %1)",
+    "%0 a: f32[5, B], %1 b: f32[20, B]) {\n  %9: f32[5, 20] = matmul(%0, %1, transpose_b=true)",
     "%0 a: f32[B, 37, 3], %1 b: f32[B, 37, 3]) {\n  %2: f32[B, 37, 3] = multiply(%0, %1)\n  %9: f32[3] = reduce_sum(%2, axes=[0, 1])",
     "%0 a: bf16[B, 67], %1 b: bf16[B, 67]) {\n  %9: bf16[B] = reduce_sum(%0, axes=[1])",
     "%0 a: f16[9, 67], %1 b: f16[67, 20]) {\n  %9: f16[9, 20] = matmul(%0, %1)",
@@ -29,6 +38,7 @@ static const char *const rare_nests[] = {
     "%0 a: f32[B, 4, 4, 9], %1 b: f32[3, 3, 11, 9]) {\n  %9: f32[B, 6, 6, 11] = conv2d_input_gradient(%0, %1, size=[6, 6])",
     "%0 a: f32[B, 0], %1 b: f32[0, 20]) {\n  %9: f32[B, 20] = matmul(%0, %1)",
     "%0 a: f32[33, 0], %1 b: f32[0, 20]) {\n  %9: f32[33, 20] = matmul(%0, %1)",
+    "%0 a: f32[B, 9], %1 b: f32[B, 20]) {\n  %9: f32[B, 9, 20] = dot_general(%0, %1, a_batch=[0], b_batch=[0], a_contract=[], b_contract=[])",
     "%0 a: f32[B, 40], %1 b: f32[B, 24]) {\n  %9: f32[40, 24] = matmul(%0, %1, transpose_a=true)",
     "%0 a: f32[B, 1, 6], %1 b: f32[B, 1, 9]) {\n  %9: f32[B, 6, 9] = matmul(%0, %1, transpose_a=true)",
 };

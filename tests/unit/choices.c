@@ -13,6 +13,7 @@
 
 static const char long_product[] = "%0 a: f32[B, 1024], %1 b: f32[1024, 160]) {\n  %9: f32[B, 160] = matmul(%0, %1)";
 static const char turned_product[] = "%0 a: f64[402, 512], %1 b: f64[402, 80]) {\n  %9: f64[512, 80] = matmul(%0, %1, transpose_a=true)";
+static const char batched_product[] = "%0 a: f32[3, 64, 300], %1 b: f32[3, 300, 80]) {\n  %9: f32[3, 64, 80] = matmul(%0, %1)";
 static const char short_product[] = "%0 a: f32[3, 40], %1 b: f32[40, 8]) {\n  %9: f32[3, 8] = matmul(%0, %1)";
 
 static const char depthwise[] = "%0 a: f32[B, 14, 14, 64, 1], %1 b: f32[3, 3, 1, 64, 1]) {\n  %9: f32[B, 12, 12, 64, 1] = conv2d(%0, %1)";
@@ -205,6 +206,7 @@ static void packing_is_verified(void **state) {
     REFUSED(turned_product, "the packed loop is the innermost of the reduced ones", n->packed_loop = 0);
     REFUSED(convolution, "of several reduced loops two at most are packed",
             (n->packed_loop = n->order[nest->n_loops - 1], n->unrolled[n->packed_loop] = false));
+    REFUSED(batched_product, "a packed block serves all loops inside of its own", swap(&n->order[0], &n->order[1]));
     REFUSED(turned_product, "the loop around the packed one is reduced", n->packed_around = 0);
     REFUSED(turned_product, "a packed loop runs in parts where the sum is stored as it is", nest->stores[0].guard = 0);
     REFUSED(turned_product, "a packed loop runs in parts where the sum is stored as it is", n->depth = 0);
