@@ -12,7 +12,8 @@
 typedef struct job {
     dtc_run_options options;
     const dt_plan *plan;
-    const dt_choices *choices;
+    const dt_choices *choices; /* of the plan; NULL: it has none */
+    dt_arena *arena;
     dt_npy file; /* being read */
 } job;
 
@@ -106,6 +107,11 @@ static bool is_written(const dt_plan *plan, const dt_buffer *variable) {
     return false;
 }
 
+static void run_kernel(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
+    const job *job = context;
+    dt_kernel_execute(job->arena, plan, &plan->kernels[kernel], job->choices, buffers, launch);
+}
+
 static dt_status *run_plan(dt_api_call *call, job *job) {
     const dt_plan *plan = job->plan;
     int n_variables = n_variables_of(plan);
@@ -122,8 +128,14 @@ static dt_status *run_plan(dt_api_call *call, job *job) {
     launch.counter = job->options.counter;
     launch.seed = job->options.seed;
     launch.bad_index = &bad;
-    DT_TRY(dt_plan_execute(
-        call->arena, &(dt_plan_run){.plan = plan, .n_replicas = 1, .launches = &launch, .inputs = read, .memory = &memory, .results = results}));
+    DT_TRY(dt_plan_execute(call->arena, &(dt_plan_run){.plan = plan,
+                                                       .runner = run_kernel,
+                                                       .context = job,
+                                                       .n_replicas = 1,
+                                                       .launches = &launch,
+                                                       .inputs = read,
+                                                       .memory = &memory,
+                                                       .results = results}));
     if (bad.count > 0)
         return dt_error(DT_INVALID_ARGUMENT,
                         "%" PRId64 " indices are out of range; the first, of row %" PRId64 ", is %" PRId64 ", and is to be below %" PRId64, bad.count,
@@ -161,6 +173,7 @@ static dt_status *find_plan(const dt_api_call *call, job *job, const dt_plan_set
 static dt_status *work(dt_api_call *call, void *context) {
     job *job = context;
     dt_plan_sets sets;
+    job->arena = call->arena;
     if (job->options.output == NULL) return dt_error(DT_INVALID_ARGUMENT, "dtc_run_options.output: a folder is needed for what comes out");
     DT_TRY(dt_api_load_plans(call, &sets));
     DT_TRY(find_plan(call, job, &sets));

@@ -1,5 +1,4 @@
-"""`dtc run`: a plan in text form, run element by element with initial weights of its own, gives the bits that `dtrun` gives with these weights; and so
-does a training step, whose variables are those that a checkpoint of one step holds."""
+"""`dtc run`: a plan in text form, run element by element with initial weights of its own, gives the bits that `dtrun` gives with these weights."""
 import os
 import pathlib
 import subprocess
@@ -23,7 +22,9 @@ def arrays(folder):
     return {path.stem: numpy.load(path) for path in folder.glob("*.npy")}
 
 
-def check_program(folder, name):
+def check_program(scratch, name):
+    folder = scratch / name
+    folder.mkdir()
     program, plan, artifact = SOURCE / f"examples/{name}.dt", folder / f"{name}.plan", folder / f"{name}.dtx"
     run("dtc", "compile", program, "--batch", ROWS, "--cpu", LEVEL, "--emit=kernels", "-o", plan)
     run("dtc", "compile", program, "--batch", ROWS, "--cpu", LEVEL, "-o", artifact)
@@ -45,7 +46,7 @@ def check_program(folder, name):
 
 
 def check_errors(folder):
-    plan = folder / "perceptron.plan"
+    plan = folder / "perceptron/perceptron.plan"
     for options, message in (([], "say with --plan which one"), (["--plan", "train"], "has 2 inputs, image, label"), (["--plan", "x"], "has no plan x"),
                              (["--plan", "init", "--variable", "a=b"], "no variable of that name"),
                              (["--plan", "predict", "--input", folder / "none.npy"], "none.npy: cannot open"),

@@ -67,7 +67,7 @@ static inline int run_changed(uint64_t seed, const char *level) {
     int n_changes = random_changes(arena, &source, choices, seed % 2 == 0 ? 4 : 12);
     if (getenv("DT_SEED") != NULL && getenv("DT_COUNT") == NULL) {
         dt_text text = {.arena = arena};
-        for (int p = 0; p < compilation.n_plans; p++) dt_plan_print(&text, compilation.plans[p], choices);
+        for (int p = 0; p < compilation.n_plans; p++) dt_plan_print(arena, &text, compilation.plans[p], choices);
         puts(text.data);
     }
     same_bits_add_naive(&s, choices);
