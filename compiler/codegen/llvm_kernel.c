@@ -151,6 +151,8 @@ static LLVMValueRef share_number(const dt_llvm_nest *n, int number, int64_t valu
     return parameter != NULL ? parameter : dt_llvm_i64(n->e, value);
 }
 
+static LLVMValueRef extent_of(const dt_llvm_nest *n) { return share_number(n, DT_SHARE_EXTENT, n->nest->loops[0].extent); }
+
 /* The first iteration of `share`: dt_share_first_unit, of this nest. */
 static LLVMValueRef start_of_share(const dt_llvm_nest *n, LLVMValueRef share) {
     dt_llvm_emitter *e = n->e;
@@ -158,16 +160,16 @@ static LLVMValueRef start_of_share(const dt_llvm_nest *n, LLVMValueRef share) {
     const dt_nest_share *how = &nest->share;
     LLVMValueRef turn = LLVMBuildURem(e->builder, share_number(n, DT_SHARE_TURN, how->turn), e->n_shares, "");
     LLVMValueRef first_unit = share_number(n, DT_SHARE_FIRST_UNIT, how->first_unit);
-    LLVMValueRef sum = LLVMBuildAdd(e->builder, LLVMBuildMul(e->builder, dt_llvm_i64(e, how->n_units), share, ""), turn, "");
+    LLVMValueRef sum = LLVMBuildAdd(e->builder, LLVMBuildMul(e->builder, share_number(n, DT_SHARE_N_UNITS, how->n_units), share, ""), turn, "");
     LLVMValueRef unit = LLVMBuildSub(e->builder, LLVMBuildUDiv(e->builder, sum, e->n_shares, ""), first_unit, "");
     LLVMValueRef start = LLVMBuildMul(e->builder, unit, dt_llvm_i64(e, how->unit_iterations), "");
     LLVMValueRef is_before = LLVMBuildICmp(e->builder, LLVMIntSLT, unit, dt_llvm_i64(e, 0), "");
-    return least(e, LLVMBuildSelect(e->builder, is_before, dt_llvm_i64(e, 0), start, ""), dt_llvm_i64(e, nest->loops[0].extent));
+    return least(e, LLVMBuildSelect(e->builder, is_before, dt_llvm_i64(e, 0), start, ""), extent_of(n));
 }
 
 static iteration_range share_of(const dt_llvm_nest *n) {
     dt_llvm_emitter *e = n->e;
-    if (n->nest->share.n_units == 0) return (iteration_range){dt_llvm_i64(e, 0), dt_llvm_i64(e, n->nest->loops[0].extent)};
+    if (n->nest->share.n_units == 0) return (iteration_range){dt_llvm_i64(e, 0), extent_of(n)};
     return (iteration_range){start_of_share(n, e->share), start_of_share(n, next(e, e->share))};
 }
 
@@ -178,8 +180,7 @@ static LLVMValueRef start_of_part(dt_llvm_emitter *e, const dt_nest *nest, itera
     LLVMValueRef n_units = LLVMBuildUDiv(e->builder, LLVMBuildAdd(e->builder, n, dt_llvm_i64(e, iterations - 1), ""), dt_llvm_i64(e, iterations), "");
     LLVMValueRef unit = LLVMBuildUDiv(e->builder, LLVMBuildMul(e->builder, n_units, part, ""), e->n_parts, "");
     LLVMValueRef start = LLVMBuildAdd(e->builder, share.first, LLVMBuildMul(e->builder, unit, dt_llvm_i64(e, iterations), ""), "");
-    bool is_even = nest->share.n_units == 0 && nest->loops[0].extent % iterations == 0;
-    return is_even ? start : least(e, start, share.end);
+    return least(e, start, share.end);
 }
 
 /* A nest of a divided kernel: a range of its outermost loop, or all of the process's share in part 0. */

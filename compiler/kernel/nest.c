@@ -63,6 +63,7 @@ static int64_t nearest_integer(dt_dtype dtype, double number) {
 
 int dt_nest_constant(dt_nest_builder *nest, dt_dtype dtype, double number) {
     if (!dt_dtype_is_float(dtype)) return dt_nest_integer(nest, dtype, nearest_integer(dtype, number));
+    if (dtype != DT_F64) number = (double)(float)number; /* what it is computed in */
     dt_instruction constant = {.kind = DT_INSTRUCTION_CONSTANT, .dtype = dtype, .number = number, .guard = -1, .otherwise = -1};
     return dt_nest_add(nest, constant);
 }

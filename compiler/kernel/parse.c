@@ -227,7 +227,11 @@ static bool read_scalar_op(parser *p, dt_scalar_op *op) {
 
 static bool read_constant(parser *p, dt_instruction *x) {
     x->kind = DT_INSTRUCTION_CONSTANT;
-    if (dt_dtype_is_float(x->dtype)) return dt_read_float(&p->r, &x->number);
+    if (dt_dtype_is_float(x->dtype)) {
+        if (!dt_read_float(&p->r, &x->number)) return false;
+        if (x->dtype != DT_F64) x->number = (double)(float)x->number; /* as dt_nest_constant has it */
+        return true;
+    }
     if (!dt_read_int(&p->r, &x->integer)) return false;
     x->number = (double)x->integer;
     return true;

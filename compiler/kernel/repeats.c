@@ -154,15 +154,16 @@ static void describe_choices(piece *p, const dt_nest *nest, const dt_nest_choice
 
 static void describe_nest(finder *f, const dt_nest *nest) {
     piece *p = &f->at_work;
-    const int64_t form[] = {nest->in_rows,         nest->in_blocks, nest->share.n_units,  nest->share.unit_iterations,
-                            nest->part_iterations, nest->n_loops,   nest->n_instructions, nest->n_reductions,
+    bool in_parts = nest->part_iterations > 0; /* its outermost loop begins and ends where it is told at run time */
+    const int64_t form[] = {nest->in_rows,         nest->in_blocks, nest->share.n_units > 0, nest->share.unit_iterations,
+                            nest->part_iterations, nest->n_loops,   nest->n_instructions,    nest->n_reductions,
                             nest->n_stores,        nest->algorithm};
     const dt_tiling tiling = nest->algorithm == DT_ALGORITHM_LOOPS ? (dt_tiling){0} : nest->tiling;
     bool *is_divisor = DT_NEW_ARRAY(f->arena, bool, nest->n_instructions);
     for (size_t i = 0; i < sizeof form / sizeof *form; i++) fix(p, form[i]);
     for (int i = 0; i < 4; i++) fix(p, (const int[]){tiling.row_loop, tiling.vector_loop, tiling.a, tiling.b}[i]);
     for (int l = 0; l < nest->n_loops; l++) {
-        fix(p, nest->loops[l].extent);
+        fix(p, in_parts && l == 0 ? DT_BATCH : nest->loops[l].extent);
         fix(p, nest->loops[l].reduced);
     }
     mark_divisors(nest, is_divisor);
@@ -180,8 +181,8 @@ static void describe_nest(finder *f, const dt_nest *nest) {
         fix_address(f, nest, &store->address);
         number(f, store->address.offset);
     }
-    number(f, nest->share.turn);
-    number(f, nest->share.first_unit);
+    const int64_t of_share[] = {nest->share.turn, nest->share.first_unit, nest->share.n_units, in_parts ? nest->loops[0].extent : 0};
+    for (int i = 0; i < DT_SHARE_NUMBERS; i++) number(f, of_share[i]);
     for (int t = 0; t < f->n_targets; t++) describe_choices(p, nest, &dt_choices_of(f->choices[t], p->plan, p->kernel)[nest - p->kernel->nests]);
 }
 

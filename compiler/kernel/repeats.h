@@ -45,6 +45,8 @@ int dt_piece_end(const dt_kernel_function *kernel, int first);
 enum {
     DT_SHARE_TURN,
     DT_SHARE_FIRST_UNIT,
+    DT_SHARE_N_UNITS,
+    DT_SHARE_EXTENT, /* of the outermost loop, of a nest that runs in parts */
     DT_SHARE_NUMBERS
 };
 static inline int dt_nest_n_numbers(const dt_nest *nest) { return nest->n_instructions + nest->n_stores + DT_SHARE_NUMBERS; }

@@ -74,56 +74,6 @@ static int vector_loop_of(dt_arena *arena, const dt_nest *nest) {
     return best;
 }
 
-/* ---- loops that walk memory as one ---- */
-
-static bool walks_as_one(const dt_nest *nest, const int64_t *coefficients, int l) {
-    return coefficients[l] == coefficients[l + 1] * nest->loops[l + 1].extent;
-}
-
-/* Whether loops l and l + 1 are one walk in every address, and mean nothing else. */
-static bool can_join(const dt_nest *nest, int l) {
-    const dt_tiling *tiling = &nest->tiling;
-    const dt_loop *loops = nest->loops;
-    if (dt_dim_is_symbol(loops[l].extent) || dt_dim_is_symbol(loops[l + 1].extent) || loops[l].reduced != loops[l + 1].reduced) return false;
-    bool tiled = nest->algorithm != DT_ALGORITHM_LOOPS;
-    if (tiled && (tiling->row_loop == l || tiling->row_loop == l + 1 || tiling->vector_loop == l || tiling->vector_loop == l + 1)) return false;
-    for (int s = 0; s < nest->n_stores; s++)
-        if (!walks_as_one(nest, nest->stores[s].address.coefficients, l)) return false;
-    for (int i = 0; i < nest->n_instructions; i++) {
-        const dt_instruction *x = &nest->instructions[i];
-        if (x->kind == DT_INSTRUCTION_LOOP && (x->index == l || x->index == l + 1)) return false;
-        if (x->kind == DT_INSTRUCTION_LOAD && !walks_as_one(nest, x->address.coefficients, l)) return false;
-    }
-    return true;
-}
-
-static void drop_coefficient(dt_arena *arena, const dt_nest *nest, dt_address *address, int l) {
-    int64_t *coefficients = DT_NEW_ARRAY(arena, int64_t, nest->n_loops - 1);
-    for (int k = 0; k < nest->n_loops - 1; k++) coefficients[k] = address->coefficients[k < l ? k : k + 1];
-    address->coefficients = coefficients;
-}
-
-static void join(dt_arena *arena, dt_nest *nest, int l) {
-    for (int s = 0; s < nest->n_stores; s++) drop_coefficient(arena, nest, &nest->stores[s].address, l);
-    for (int i = 0; i < nest->n_instructions; i++) {
-        dt_instruction *x = &nest->instructions[i];
-        if (x->kind == DT_INSTRUCTION_LOOP && x->index > l) x->index--;
-        if (x->kind == DT_INSTRUCTION_LOAD) drop_coefficient(arena, nest, &x->address, l);
-    }
-    dt_loop *loops = DT_NEW_ARRAY(arena, dt_loop, nest->n_loops - 1);
-    for (int k = 0; k < nest->n_loops - 1; k++) loops[k] = nest->loops[k < l ? k : k + 1];
-    loops[l].extent = nest->loops[l].extent * nest->loops[l + 1].extent;
-    nest->loops = loops;
-    nest->n_loops--;
-    if (nest->tiling.vector_loop > l) nest->tiling.vector_loop--;
-    if (nest->tiling.row_loop > l) nest->tiling.row_loop--;
-}
-
-static void join_loops(dt_arena *arena, dt_nest *nest) {
-    for (int l = nest->n_loops - 2; l >= 0; l--)
-        if (can_join(nest, l)) join(arena, nest, l);
-}
-
 /* ---- sums of products ---- */
 
 typedef struct dt_product {
@@ -638,7 +588,7 @@ static void schedule_kernel(const dt_compilation *compilation, dt_lowering *lowe
     for (int n = 0; tiles && n < kernel->n_nests;) n = tile_nest(arena, lowering, kernel, n);
     for (int n = 0; n < kernel->n_nests; n++) {
         dt_nest *nest = &kernel->nests[n];
-        join_loops(arena, nest);
+        dt_schedule_join(arena, lowering->plan, kernel, n);
         nest->vector_loop = nest->algorithm != DT_ALGORITHM_LOOPS ? nest->tiling.vector_loop : vectors ? vector_loop_of(arena, nest) : -1;
     }
 }

@@ -12,6 +12,9 @@ void dt_schedule_windows(dt_arena *arena, dt_lowering *lowering, dt_kernel_funct
  * the same ones are read. Returns how many they are; the first is nest n. */
 int dt_schedule_phases(dt_arena *arena, dt_lowering *lowering, dt_kernel_function *kernel, int n);
 
+/* Makes one loop of neighbouring ones that nest n walks as one. */
+void dt_schedule_join(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n);
+
 /* Moves nests that lay out what is the same for all rows to kernels that run once. */
 void dt_schedule_ahead(dt_arena *arena, dt_plan *plan);
 
