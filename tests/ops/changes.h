@@ -16,7 +16,8 @@ static const char *const rare_nests[] = {
     "%0 a: f64[B, 67], %1 b: f32[1]) {\n  %9: f16[B, 67] = convert(%0, to=f16)",
     "%0 a: f32[B, 45], %1 b: f32[1]) {\n  %2: f32[B, 45] = constant(value=0.125, shape=[-1, 45], dtype=f32)\n"
     "  %3: f32[B, 45] = multiply(%0, %2)\n  %4: f32[B, 45] = round(%3)\n  %5: i64[B] = argmax(%4, axes=[1])\n"
-    "  %6: f32[B] = reduce_max(%4, axes=[1])\n  %7: f32[B] = convert(%5, to=f32)\n  %9: f32[B] = divide(%7, %6)",
+    "  %6: f32[B] = reduce_max(%4, axes=[1])\n  %7: f32[B] = convert(%5, to=f32)\n  %8: f32[B] = subtract(%6, %7)\n"
+    "  %10: f32[B] = constant(value=1.0, shape=[-1], dtype=f32)\n  %11: f32[B] = divide(%10, %6)\n  %9: f32[B] = add(%8, %11)",
     "%0 a: f32[B, 45], %1 b: f32[1]) {\n  %2: f32[B, 45] = constant(value=0.125, shape=[-1, 45], dtype=f32)\n"
     "  %3: f32[B, 45] = multiply(%0, %2)\n  %4: f32[B, 45] = round(%3)\n"
     "  %5: f32[B, 45] = constant(value=0.0, shape=[-1, 45], dtype=f32)\n  %9: f32[B, 45] = maximum(%4, %5)",

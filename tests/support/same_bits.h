@@ -131,11 +131,11 @@ static inline void same_bits_free(same_bits *s) {
 
 /* Floats of as many digits as they have, so that sums show their order. */
 static inline dt_tensor same_bits_tensor(same_bits *s, dt_arena *arena, dt_dtype dtype, dt_shape shape, int64_t rows) {
-    static const double edges[] = {INFINITY, -INFINITY, NAN, 0.0, -0.0, 1e-40, 3e38, 1e300};
+    static const double edges[] = {INFINITY, -INFINITY, NAN, 0.0, -0.0, 1e-40, 3e38, 1e300, 1 + 0x1p-11 + 0x1p-40};
     dt_tensor tensor = random_tensor(arena, &s->random, dtype, shape, rows);
     for (size_t i = 0; i < dt_tensor_elements(&tensor) && dt_dtype_is_float(dtype) && !s->is_coarse; i++) {
         double coarse = (double)random_below(&s->random, 1 << 24) / (1 << 22) - 2, fine = 1.1 + (double)random_below(&s->random, 1 << 24) * 0x1p-30;
-        bool is_edge = s->has_edges && random_below(&s->random, 50) == 0;
+        bool is_edge = s->has_edges && random_below(&s->random, 20) == 0;
         dt_tensor_set(&tensor, i, is_edge ? edges[random_below(&s->random, sizeof edges / sizeof *edges)] : coarse * fine);
     }
     return tensor;
