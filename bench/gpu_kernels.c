@@ -69,11 +69,13 @@ static dt_status *elaborate(bench *b, dt_module **module) {
 static dt_status *compile(bench *b) {
     const char *architecture = b->architecture;
     dt_text warnings = {0};
+    dt_gpu_choices *choices;
     dt_cuda_code code;
     b->compilation = (dt_compilation){.arena = b->arena, .target = DT_TARGET_CUDA};
     DT_TRY(elaborate(b, &b->compilation.module));
     DT_TRY(dt_passes_run(&b->compilation, &(dt_passes_options){0}));
-    DT_TRY(dt_codegen_cuda(b->arena, (const dt_plan *const *)b->compilation.plans, b->compilation.n_plans, NULL, &b->program));
+    DT_TRY(dt_passes_choose_gpu(&b->compilation, &choices));
+    dt_codegen_cuda(b->arena, choices, &b->program);
     DT_TRY(dt_cuda_compile(&b->program, &architecture, 1, NULL, &warnings, &code));
     dt_status *status = code.n_modules <= MOST_UNITS ? NULL : dt_error(DT_INTERNAL, "%d units are too many", code.n_modules);
     for (int m = 0; m < code.n_modules && status == NULL; m++) {

@@ -21,12 +21,12 @@ typedef struct dt_pass {
 } dt_pass;
 
 static const dt_pass passes[] = {
-    {"verify", dt_pass_verify, ON_GRAPH, DT_SWITCH_NONE},         /* the front end's promise */
-    {"shrink", dt_pass_shrink, ON_GRAPH, DT_SWITCH_SHRINK},       /* compute only what is read; before autodiff, so that gradients are no wider */
-    {"sink", dt_pass_sink, ON_GRAPH, DT_SWITCH_SINK},             /* relus, and biases, move after poolings; before autodiff, so that gradients follow */
-    {"autodiff", dt_pass_autodiff, ON_GRAPH, DT_SWITCH_NONE},     /* grad becomes ops */
-    {"simplify", dt_pass_simplify, ON_GRAPH, DT_SWITCH_SIMPLIFY}, /* the same with less */
-    {"hoist", dt_pass_hoist, ON_GRAPH, DT_SWITCH_HOIST},          /* products leave loops */
+    {"verify", dt_pass_verify, ON_GRAPH, DT_SWITCH_NONE},     /* the front end's promise */
+    {"shrink", dt_pass_shrink, ON_GRAPH, DT_SWITCH_SHRINK},   /* compute only what is read; before autodiff, so that gradients are no wider */
+    {"sink", dt_pass_sink, ON_GRAPH, DT_SWITCH_SINK},         /* relus, and biases, move after poolings; before autodiff, so that gradients follow */
+    {"autodiff", dt_pass_autodiff, ON_GRAPH, DT_SWITCH_NONE}, /* grad becomes ops */
+    {"simplify", dt_pass_simplify, ON_GRAPH, DT_SWITCH_SIMPLIFY},                /* the same with less */
+    {"hoist", dt_pass_hoist, ON_GRAPH, DT_SWITCH_HOIST},                         /* products leave loops */
     {"rematerialize", dt_pass_rematerialize, ON_GRAPH, DT_SWITCH_REMATERIALIZE}, /* gradients of loops compute again what is quickly computed */
     {"shrink", dt_pass_shrink, ON_GRAPH, DT_SWITCH_SHRINK},                      /* what gradients read in part */
     {"widen", dt_pass_widen, ON_GRAPH, DT_SWITCH_NONE},                          /* f16 and bf16 are added up in f32 */
@@ -34,14 +34,14 @@ static const dt_pass passes[] = {
     {"rows", dt_pass_rows, ON_GRAPH, DT_SWITCH_ROWS},                            /* forms of steps for those who have rows of a table alone */
     {"unroll", dt_pass_unroll, ON_GRAPH, DT_SWITCH_NONE},                        /* loops that cannot stay become copies of their bodies */
     {"loops", dt_pass_loops, ON_GRAPH, DT_SWITCH_NONE},                          /* bodies hold kernels and addresses alone */
-    {"fuse", dt_pass_fuse, LOWERS, DT_SWITCH_NONE},                             /* ops become kernels */
-    {"schedule", dt_pass_schedule, LOWERS, DT_SWITCH_NONE},                     /* kernels get an order and tiles */
-    {"late_writes", dt_pass_late_writes, ON_PLANS, DT_SWITCH_NONE},               /* variables are written when their old value has been read */
-    {"split_reductions", dt_pass_split_reductions, ON_PLANS, DT_SWITCH_SPLIT},    /* long reductions become partial ones, for many threads */
-    {"count_once", dt_pass_count_once, ON_PLANS, DT_SWITCH_NONE},                 /* of lookups that are computed several times one counts bad indices */
-    {"plan_memory", dt_pass_plan_memory, ON_PLANS, DT_SWITCH_NONE},               /* buffers get offsets */
-    {"share_updates", dt_pass_share_updates, LOWERS, DT_SWITCH_NONE},           /* what of an update processes may share out */
-    {"order_kernels", dt_pass_order_kernels, ON_PLANS, DT_SWITCH_NONE},           /* kernels stand as they run */
+    {"fuse", dt_pass_fuse, LOWERS, DT_SWITCH_NONE},                              /* ops become kernels */
+    {"schedule", dt_pass_schedule, LOWERS, DT_SWITCH_NONE},                      /* kernels get an order and tiles */
+    {"late_writes", dt_pass_late_writes, ON_PLANS, DT_SWITCH_NONE},              /* variables are written when their old value has been read */
+    {"split_reductions", dt_pass_split_reductions, ON_PLANS, DT_SWITCH_SPLIT},   /* long reductions become partial ones, for many threads */
+    {"count_once", dt_pass_count_once, ON_PLANS, DT_SWITCH_NONE},       /* of lookups that are computed several times one counts bad indices */
+    {"plan_memory", dt_pass_plan_memory, ON_PLANS, DT_SWITCH_NONE},     /* buffers get offsets */
+    {"share_updates", dt_pass_share_updates, LOWERS, DT_SWITCH_NONE},   /* what of an update processes may share out */
+    {"order_kernels", dt_pass_order_kernels, ON_PLANS, DT_SWITCH_NONE}, /* kernels stand as they run */
 };
 enum {
     n_passes = sizeof passes / sizeof *passes
@@ -110,6 +110,12 @@ dt_status *dt_passes_choose(const dt_compilation *compilation, const dt_cpu_targ
     dt_choices *made = dt_pass_choose(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, target);
     *choices = made;
     return dt_status_annotate(dt_choices_verify(compilation->arena, made), "after pass choose");
+}
+
+dt_status *dt_passes_choose_gpu(const dt_compilation *compilation, dt_gpu_choices **choices) {
+    const dt_gpu_target *target = dt_gpu_target_of(compilation->target);
+    *choices = dt_pass_choose_gpu(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, target);
+    return dt_status_annotate(dt_gpu_choices_verify(compilation->arena, *choices), "after pass choose_gpu");
 }
 
 dt_status *dt_pass_run_on_plans(dt_compilation *compilation, const char *name) {

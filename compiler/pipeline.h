@@ -4,6 +4,7 @@
 
 #include "compiler/kernel/choices.h"
 #include "compiler/kernel/compilation.h"
+#include "compiler/kernel/gpu_choices.h"
 
 /* Seconds spent in each part, in the order in which they ran: for --time-passes. */
 typedef struct dt_timings {
@@ -34,6 +35,8 @@ dt_status *dt_pass_run_on_plans(dt_compilation *compilation, const char *pass);
 
 /* After all passes: what depends on the target (kernel/choices.h), for all plans. It takes its memory from the compilation's arena. */
 dt_status *dt_passes_choose(const dt_compilation *compilation, const dt_cpu_target *target, const dt_choices **choices);
+/* The same for the GPU that the compilation is for (kernel/gpu_choices.h). */
+dt_status *dt_passes_choose_gpu(const dt_compilation *compilation, dt_gpu_choices **choices);
 
 /* The module, or once fuse has run, its plans. */
 void dt_compilation_print(dt_text *text, const dt_compilation *compilation);

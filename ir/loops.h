@@ -52,6 +52,16 @@ struct dt_loops {
     const dt_formula *body;
 };
 
+/* Whether an access to an operand of so many dimensions walks the loop: another iteration reads another element. */
+static inline bool dt_access_walks(const dt_access *access, int rank, int loop) {
+    for (int d = 0; d < rank; d++)
+        if (access->dims[d].coefficients[loop] != 0) return true;
+    return false;
+}
+
+/* Whether they reduce or scatter; NULL: there are none. */
+static inline bool dt_loops_are_root(const dt_loops *loops) { return loops != NULL && (loops->combiner != DT_COMBINE_NONE || loops->result != NULL); }
+
 /* May an index leave its dimension of extent `dim`, where `extents` are those of the loops, as numbers? A divided or an indirect one may. */
 bool dt_index_may_leave(const dt_index *index, int n_loops, const int64_t *extents, int64_t dim);
 

@@ -144,10 +144,15 @@ static dt_status *print_kernels(dt_text *text, const dt_compilation *compilation
     if (job->plans.n > 0 && (job->options.cpu == NULL || job->plans.items[0].choices != NULL))
         return dt_plan_sets_print(compilation->arena, text, &job->plans), NULL;
     bool chosen = job->options.cpu != NULL && job->target == DT_TARGET_CPU;
+    dt_gpu_choices *of_gpu = NULL;
+    if (job->target != DT_TARGET_CPU) DT_TRY(dt_passes_choose_gpu(compilation, &of_gpu));
     for (int i = 0; i < (chosen ? job->n_levels : 1); i++) {
         const dt_choices *choices = NULL;
         if (chosen) DT_TRY(choose(job, compilation, job->levels[i], &choices));
-        for (int p = 0; p < compilation->n_plans; p++) dt_plan_print(compilation->arena, text, compilation->plans[p], choices);
+        for (int p = 0; p < compilation->n_plans; p++) {
+            dt_plan_print(compilation->arena, text, compilation->plans[p], choices);
+            if (of_gpu != NULL) dt_gpu_choices_print(text, of_gpu, p);
+        }
     }
     return NULL;
 }

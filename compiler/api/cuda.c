@@ -1,6 +1,7 @@
 /* cuda: see cuda.h. */
 #include "compiler/api/cuda.h"
 #include "compiler/kernel/library.h"
+#include "compiler/pipeline.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,7 +45,10 @@ static dt_status *choose_architectures(dt_api_cuda *cuda) {
 }
 
 dt_status *dt_api_cuda_render(const dt_compilation *compilation, dt_api_cuda *cuda) {
-    return dt_codegen_cuda(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, NULL, &cuda->program);
+    dt_gpu_choices *choices;
+    DT_TRY(dt_passes_choose_gpu(compilation, &choices));
+    dt_codegen_cuda(compilation->arena, choices, &cuda->program);
+    return NULL;
 }
 
 /* The folder of the cache: NULL when there is no home for it. */

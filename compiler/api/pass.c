@@ -20,6 +20,7 @@ static dt_status *work_on_plans(dt_api_call *call, job *job) {
     DT_TRY(dt_api_load_plans(call, &sets));
     for (int s = 0; s < sets.n; s++) {
         dt_compilation compilation = {.arena = call->arena, .plans = sets.items[s].plans, .n_plans = sets.items[s].n_plans};
+        if (compilation.plans[0]->batched) compilation.target = DT_TARGET_CUDA;
         if (sets.items[s].choices != NULL && job->options.pass != NULL)
             return dt_error_in(DT_INVALID_ARGUMENT, call->program.path, 0, "choices have been made for these plans: passes run before that");
         if (job->options.pass != NULL) DT_TRY(dt_pass_run_on_plans(&compilation, job->options.pass));

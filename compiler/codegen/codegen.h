@@ -4,6 +4,7 @@
 
 #include "abi/library.h"
 #include "compiler/kernel/choices.h"
+#include "compiler/kernel/gpu_choices.h"
 
 /* What choices for a level depend on; of "native" it is that of the best level that this machine has.
  * DT_INVALID_ARGUMENT: a level that is not known, or a "native" machine below x86-64-v3. */
@@ -53,7 +54,7 @@ typedef struct dt_cuda_call {
     int n_arguments;
     const int *arguments; /* indices of the kernel's buffers */
     int threads;          /* of a block */
-    int team;             /* 1, 32, or all threads of a block */
+    int team;             /* 1, a warp, or all threads of a block */
     int64_t n_items;
     const dt_library_call *library; /* what computes the same as this and perhaps the next calls (n_launches); NULL: nothing does */
 } dt_cuda_call;
@@ -67,7 +68,8 @@ typedef struct dt_cuda_source {
 } dt_cuda_source;
 
 typedef struct dt_cuda_program {
-    const char *head; /* types and the prelude */
+    const char *head;    /* types and the prelude */
+    int resident_blocks; /* of a multiprocessor, at least */
     int n_sources, n_calls;
     int reduction;             /* the source that reduces over replicas (abi/reduction.h); no call names it */
     int clear_rows, transpose; /* sources that calls of libraries need (abi/library.h); -1: there are no such calls */
@@ -75,13 +77,8 @@ typedef struct dt_cuda_program {
     const dt_cuda_call *calls;
 } dt_cuda_program;
 
-typedef struct dt_codegen_cuda_options {
-    bool wide_indices; /* of 64 bits, where 32 are enough too: tests have no buffers that need them */
-} dt_codegen_cuda_options;
-
-/* Renders the kernels of batched plans as CUDA C++, in `arena`. options NULL: what a program gets. */
-dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_codegen_cuda_options *options,
-                           dt_cuda_program *program);
+/* Renders the kernels of batched plans as CUDA C++, in `arena`, as it has been chosen. */
+void dt_codegen_cuda(dt_arena *arena, const dt_gpu_choices *choices, dt_cuda_program *program);
 /* The text of sources first to first + n - 1, after the head. */
 void dt_cuda_print(dt_text *text, const dt_cuda_program *program, int first, int n);
 

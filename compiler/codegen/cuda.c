@@ -5,11 +5,6 @@
 #include <ctype.h>
 #include <string.h>
 
-enum {
-    THREADS = 256,      /* of a block, where threads or warps work each for themselves */
-    RESIDENT_BLOCKS = 2 /* of a multiprocessor, at least: leaves 128 registers a thread. Unsaid, the assembler aims at 32 and spills for it */
-};
-
 /* What a function does, whatever its arguments are called, and for which lines of the program. */
 typedef struct meaning {
     const char *text;
@@ -18,23 +13,24 @@ typedef struct meaning {
 
 typedef struct builder {
     dt_arena *arena;
-    bool wide_indices;
+    const dt_gpu_target *target;
     DT_LIST(dt_cuda_source) sources;
     DT_LIST(meaning) meanings; /* of each source */
     DT_LIST(dt_cuda_call) calls;
 } builder;
 
 /* The types of abi/launch.h as this language has them: eight bytes a field on both sides. */
-static const char *head(dt_arena *arena) {
+static const char *head(dt_arena *arena, int warp) {
     static const char fields[] =
 #define X(name, type, dtype, meaning) "    long long " #name ";  // " meaning "\n"
         DT_LAUNCH_FIELDS(X)
 #undef X
         ;
     return dt_arena_format(arena,
+                           "#define DT_WARP %d  // threads of a warp\ntypedef unsigned %s lane_set;  // with a bit for each\n\n"
                            "struct dt_bad_index {\n    long long count, value, row, location, limit, state, loop;\n};\nstruct dt_launch {\n%s"
                            "    dt_bad_index *bad_index;\n    long long part, n_parts, share, n_shares;\n};\n\n%s",
-                           fields, dt_cuda_prelude);
+                           warp, warp > 32 ? "long long" : "int", fields, dt_cuda_prelude);
 }
 
 static bool is_part_of_a_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
@@ -81,8 +77,7 @@ static int source_for(builder *b, const char *name, const dt_cuda_rendering *ren
     int i = 0;
     while (i < (int)b->sources.n && strcmp(b->meanings.items[i].text, wanted.text) != 0) i++;
     if (i == (int)b->sources.n) {
-        int threads = rendering->team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
-        dt_cuda_source source = {.name = name, .remarks = rendering->remarks, .body = rendering->body, .threads = threads};
+        dt_cuda_source source = {.name = name, .remarks = rendering->remarks, .body = rendering->body, .threads = b->target->block};
         dt_list_push(b->arena, &b->sources, source);
         dt_list_push(b->arena, &b->meanings, wanted);
     }
@@ -90,40 +85,23 @@ static int source_for(builder *b, const char *name, const dt_cuda_rendering *ren
     return i;
 }
 
-/* The call of a library that stands for this phase, and perhaps for those after it; NULL: there is none, or an earlier phase has it. */
-static const dt_library_call *library_of(const dt_kernel_function *kernel, const dt_phase *phase) {
-    int first, last;
-    dt_library_nests(kernel, phase->first, &first, &last);
-    return first == phase->first ? kernel->nests[first].library : NULL;
-}
-
-/* Notes how many of the phases before phase i do what a library can do beside its product. */
-static const dt_library_call *with_launches_beside(dt_arena *arena, const dt_library_call *call, const dt_kernel_function *kernel,
-                                                   const dt_phase *phases, int i) {
-    if (call == NULL || call->class != DT_LIBRARY_PRODUCT || call->product.bias_gradient.argument < 0) return call;
-    dt_library_call *noted = DT_NEW(arena, dt_library_call);
-    *noted = *call;
-    noted->product.bias_gradient.n_launches = 0;
-    while (i-- > 0 && kernel->nests[phases[i].first].beside_library) noted->product.bias_gradient.n_launches++;
-    return noted;
-}
-
-static void render_kernel(builder *b, const dt_plan *plan, int p, int k) {
-    const dt_kernel_function parts = dt_kernel_split_nests(b->arena, plan, &plan->kernels[k]), *kernel = &parts;
-    dt_phase *phases;
-    int n_phases = dt_kernel_phases(b->arena, plan, kernel, &phases);
-    for (int i = 0; i < n_phases; i++) {
-        dt_cuda_rendering rendering = {0};
-        dt_cuda_render(b->arena, plan, kernel, &phases[i], b->wide_indices, &rendering);
-        const char *name = n_phases == 1 ? kernel->name : dt_arena_format(b->arena, "%s_part%d", kernel->name, i);
-        dt_cuda_call call = {
-            .plan = p, .kernel = k, .kernel_name = kernel->name, .n_arguments = rendering.n_arguments, .arguments = rendering.arguments};
-        call.source = source_for(b, name, &rendering);
-        call.name = b->sources.items[call.source].name;
-        call.threads = rendering.team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
-        call.team = rendering.team;
-        call.n_items = rendering.n_items;
-        call.library = with_launches_beside(b->arena, library_of(kernel, &phases[i]), kernel, phases, i);
+static void render_kernel(builder *b, const dt_plan *plan, int p, int k, const dt_gpu_kernel *kernel) {
+    for (int i = 0; i < kernel->n_functions; i++) {
+        const dt_gpu_function *how = &kernel->functions[i];
+        dt_cuda_rendering rendering = dt_cuda_render(b->arena, b->target, plan, &kernel->divided, how);
+        const char *whole = kernel->divided.name, *name = kernel->n_functions == 1 ? whole : dt_arena_format(b->arena, "%s_part%d", whole, i);
+        int source = source_for(b, name, &rendering);
+        dt_cuda_call call = {.plan = p,
+                             .kernel = k,
+                             .kernel_name = whole,
+                             .source = source,
+                             .name = b->sources.items[source].name,
+                             .n_arguments = rendering.n_arguments,
+                             .arguments = rendering.arguments,
+                             .threads = b->target->block,
+                             .team = how->team,
+                             .n_items = how->n_items,
+                             .library = how->library};
         dt_list_push(b->arena, &b->calls, call);
     }
 }
@@ -132,36 +110,29 @@ static bool needs_cleared_rows(const dt_library_call *library) { return library-
 static bool needs_transpose(const dt_library_call *library) { return library->class != DT_LIBRARY_PRODUCT; }
 
 /* Adds a function if a call needs it for its library; its number, or -1. */
-static int source_if(builder *b, bool (*needs)(const dt_library_call *library), dt_cuda_source source) {
+static int source_if(builder *b, bool (*needs)(const dt_library_call *library), const dt_cuda_source *source) {
     for (size_t i = 0; i < b->calls.n; i++)
         if (b->calls.items[i].library != NULL && needs(b->calls.items[i].library)) {
-            dt_list_push(b->arena, &b->sources, source);
+            dt_list_push(b->arena, &b->sources, *source);
             return (int)b->sources.n - 1;
         }
     return -1;
 }
 
-dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_codegen_cuda_options *options,
-                           dt_cuda_program *program) {
-    builder b = {.arena = arena, .wide_indices = options != NULL && options->wide_indices};
-    for (int p = 0; p < n_plans; p++) {
-        if (!plans[p]->batched) return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", plans[p]->name);
-        for (int k = 0; k < plans[p]->n_kernels; k++) render_kernel(&b, plans[p], p, k);
-    }
-    dt_cuda_source reduction = dt_cuda_render_reduction(arena, plans, n_plans);
+void dt_codegen_cuda(dt_arena *arena, const dt_gpu_choices *choices, dt_cuda_program *program) {
+    builder b = {.arena = arena, .target = choices->target};
+    for (int p = 0; p < choices->n_plans; p++)
+        for (int k = 0; k < choices->plans[p]->n_kernels; k++) render_kernel(&b, choices->plans[p], p, k, &choices->kernels[p][k]);
+    dt_cuda_source reduction = dt_cuda_render_reduction(arena, choices->plans, choices->n_plans, b.target->block);
     dt_list_push(arena, &b.sources, reduction);
-    int reduction_index = (int)b.sources.n - 1;
-    int clear_rows = source_if(&b, needs_cleared_rows, dt_cuda_render_clear_rows()),
-        transpose = source_if(&b, needs_transpose, dt_cuda_render_transpose());
-    *program = (dt_cuda_program){.head = head(arena),
-                                 .n_sources = (int)b.sources.n,
-                                 .n_calls = (int)b.calls.n,
-                                 .reduction = reduction_index,
-                                 .clear_rows = clear_rows,
-                                 .transpose = transpose,
-                                 .sources = b.sources.items,
-                                 .calls = b.calls.items};
-    return NULL;
+    *program =
+        (dt_cuda_program){.head = head(arena, b.target->warp), .resident_blocks = b.target->resident_blocks, .reduction = (int)b.sources.n - 1};
+    program->clear_rows = source_if(&b, needs_cleared_rows, &dt_cuda_clear_rows);
+    program->transpose = source_if(&b, needs_transpose, &dt_cuda_transpose_filters);
+    program->n_sources = (int)b.sources.n;
+    program->n_calls = (int)b.calls.n;
+    program->sources = b.sources.items;
+    program->calls = b.calls.items;
 }
 
 void dt_cuda_print(dt_text *text, const dt_cuda_program *program, int first, int n) {
@@ -169,6 +140,7 @@ void dt_cuda_print(dt_text *text, const dt_cuda_program *program, int first, int
     for (int i = first; i < first + n; i++) {
         const dt_cuda_source *source = &program->sources[i];
         dt_text_format(text, "\n%s%s%sextern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s", source->helpers != NULL ? source->helpers : "",
-                       source->lines != NULL ? source->lines : "", source->remarks, source->threads, RESIDENT_BLOCKS, source->name, source->body);
+                       source->lines != NULL ? source->lines : "", source->remarks, source->threads, program->resident_blocks, source->name,
+                       source->body);
     }
 }

@@ -14,6 +14,8 @@ typedef unsigned long long u64;
 
 #define INLINE inline __device__
 
+enum : lane_set { ALL_LANES = ~lane_set(0) >> (8 * sizeof(lane_set) - DT_WARP) };
+
 // ---- who am I ----
 
 INLINE int grid_thread() { return (int)(blockIdx.x * blockDim.x + threadIdx.x); }
@@ -174,10 +176,11 @@ INLINE bool checked(const dt_launch *launch, i64 value, i64 limit, i64 row, int 
     return false;
 }
 
-// Whether lane by lane of the warp something holds, a bit each; the first of them; and such bits of another lane.
-INLINE u32 lanes_where(bool holds) { return __ballot_sync(0xffffffffu, holds); }
+// Whether lane by lane of the warp something holds; the first of such lanes; and those of another lane.
+INLINE lane_set lanes_where(bool holds) { return __ballot_sync(ALL_LANES, holds); }
 INLINE int first_of(u32 lanes) { return __ffs((int)lanes) - 1; }
-INLINE u32 lanes_of(u32 lanes, int lane) { return __shfl_sync(0xffffffffu, lanes, lane); }
+INLINE int first_of(u64 lanes) { return __ffsll((i64)lanes) - 1; }
+INLINE lane_set lanes_of(lane_set lanes, int lane) { return __shfl_sync(ALL_LANES, lanes, lane); }
 
 // ---- reduction by a team: a tree over the lanes of a warp, then the warps in their order. The order never depends on anything else. ----
 
@@ -198,17 +201,17 @@ struct by_higher {
     template <class T> static __device__ T of(T a, T b) { return higher(a, b); }
 };
 
-template <class T> INLINE T from_lane_after(T value, int distance) { return __shfl_down_sync(0xffffffffu, value, distance); }
-INLINE i8 from_lane_after(i8 value, int distance) { return (i8)__shfl_down_sync(0xffffffffu, (int)value, distance); }
-INLINE u8 from_lane_after(u8 value, int distance) { return (u8)__shfl_down_sync(0xffffffffu, (int)value, distance); }
-INLINE bool from_lane_after(bool value, int distance) { return __shfl_down_sync(0xffffffffu, (int)value, distance) != 0; }
-template <class T> INLINE T from_first_lane(T value) { return __shfl_sync(0xffffffffu, value, 0); }
-INLINE i8 from_first_lane(i8 value) { return (i8)__shfl_sync(0xffffffffu, (int)value, 0); }
-INLINE u8 from_first_lane(u8 value) { return (u8)__shfl_sync(0xffffffffu, (int)value, 0); }
-INLINE bool from_first_lane(bool value) { return __shfl_sync(0xffffffffu, (int)value, 0) != 0; }
+template <class T> INLINE T from_lane_after(T value, int distance) { return __shfl_down_sync(ALL_LANES, value, distance); }
+INLINE i8 from_lane_after(i8 value, int distance) { return (i8)__shfl_down_sync(ALL_LANES, (int)value, distance); }
+INLINE u8 from_lane_after(u8 value, int distance) { return (u8)__shfl_down_sync(ALL_LANES, (int)value, distance); }
+INLINE bool from_lane_after(bool value, int distance) { return __shfl_down_sync(ALL_LANES, (int)value, distance) != 0; }
+template <class T> INLINE T from_first_lane(T value) { return __shfl_sync(ALL_LANES, value, 0); }
+INLINE i8 from_first_lane(i8 value) { return (i8)__shfl_sync(ALL_LANES, (int)value, 0); }
+INLINE u8 from_first_lane(u8 value) { return (u8)__shfl_sync(ALL_LANES, (int)value, 0); }
+INLINE bool from_first_lane(bool value) { return __shfl_sync(ALL_LANES, (int)value, 0) != 0; }
 
 template <class Combiner, class T> INLINE T reduce_warp(T value) {
-    for (int distance = 16; distance > 0; distance /= 2) {
+    for (int distance = DT_WARP / 2; distance > 0; distance /= 2) {
         T other = from_lane_after(value, distance);
         value = Combiner::of(value, other);
     }
@@ -218,7 +221,7 @@ template <class Combiner, int WARPS, class T> INLINE T reduce_block(T value, u64
     T *partial = (T *)partials;
     value = reduce_warp<Combiner>(value);
     __syncthreads();
-    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+    if (threadIdx.x % DT_WARP == 0) partial[threadIdx.x / DT_WARP] = value;
     __syncthreads();
     value = partial[0];
 #pragma unroll
@@ -248,7 +251,7 @@ template <class Order, class T> INLINE void consider_other(candidate<T> &best, c
     if (other.position >= 0 && (better || tie)) best = other;
 }
 template <class Order, class T> INLINE candidate<T> best_of_warp(candidate<T> best) {
-    for (int distance = 16; distance > 0; distance /= 2) {
+    for (int distance = DT_WARP / 2; distance > 0; distance /= 2) {
         candidate<T> other = {from_lane_after(best.value, distance), from_lane_after(best.position, distance)};
         consider_other<Order>(best, other);
     }
@@ -260,7 +263,7 @@ template <class Order, int WARPS, class T> INLINE candidate<T> best_of_block(can
     candidate<T> *partial = (candidate<T> *)partials;
     best = best_of_warp<Order>(best);
     __syncthreads();
-    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = best;
+    if (threadIdx.x % DT_WARP == 0) partial[threadIdx.x / DT_WARP] = best;
     __syncthreads();
     best = partial[0];
 #pragma unroll
@@ -268,7 +271,7 @@ template <class Order, int WARPS, class T> INLINE candidate<T> best_of_block(can
     return best;
 }
 
-// ---- small products by a warp: sum[16, 8] += a[16, terms] b[terms, 8], of values that tf32 and bf16 hold ----
+// ---- small products by 32 lanes of a warp: sum[16, 8] += a[16, terms] b[terms, 8], of values that tf32 and bf16 hold ----
 //
 // Lane 4 g + q has of the sum elements (g, 2 q), (g, 2 q + 1), (g + 8, 2 q), (g + 8, 2 q + 1). Of a and b, 8 terms of tf32: a (g, q), (g + 8, q),
 // (g, q + 4), (g + 8, q + 4) and b (q, g), (q + 4, g); 16 terms of bf16, two to a register: the same with terms 2 q and 2 q + 1, and those 8 further.
@@ -283,7 +286,7 @@ INLINE void add_terms(float (&sum)[4], float low, float high, float left, float 
     sum[2] = fmaf(high, left, sum[2]);
     sum[3] = fmaf(high, right, sum[3]);
 }
-INLINE u32 from_lane_of(u32 value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
+INLINE u32 from_lane_of(u32 value, int lane) { return __shfl_sync(ALL_LANES, value, threadIdx.x % DT_WARP / 32 * 32 + lane); }
 INLINE void multiply_tf32(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
     const int lane = threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8;
     for (int term = 0; term < 8; term++) {

@@ -12,48 +12,28 @@ struct reduction_min {
     template <class T> static __device__ T of(T a, T b) { return b < a || b != b ? b : a; }
 };
 
-// Types: of the sources in memory, of a sum, and of the targets in memory.
+// Types: of the sources in memory, of a sum, and of the targets in memory. f16 and bf16 are added up as float, which memory may hold as well.
 template <class T> struct reduction_plain {
     typedef T source, value, target;
     static __device__ T load(T x) { return x; }
     static __device__ T store(T x) { return x; }
 };
-struct reduction_f16_from_f32 {
-    typedef float source, value;
-    typedef u16 target;
-    static __device__ float load(float x) { return x; }
-    static __device__ u16 store(float x) { return to_f16(x); }
-};
-struct reduction_f16_to_f32 {
-    typedef u16 source;
-    typedef float value, target;
-    static __device__ float load(u16 x) { return from_f16(x); }
-    static __device__ float store(float x) { return x; }
-};
-struct reduction_f16 {
-    typedef u16 source, target;
+template <float FROM(u16), u16 TO(float), class Source, class Target> struct reduction_half {
+    typedef Source source;
     typedef float value;
-    static __device__ float load(u16 x) { return from_f16(x); }
-    static __device__ u16 store(float x) { return to_f16(x); }
-};
-struct reduction_bf16_from_f32 {
-    typedef float source, value;
-    typedef u16 target;
+    typedef Target target;
+    static __device__ float load(u16 x) { return FROM(x); }
     static __device__ float load(float x) { return x; }
-    static __device__ u16 store(float x) { return to_bf16(x); }
+    static __device__ u16 rounded(float x, u16) { return TO(x); }
+    static __device__ float rounded(float x, float) { return x; }
+    static __device__ Target store(float x) { return rounded(x, Target()); }
 };
-struct reduction_bf16_to_f32 {
-    typedef u16 source;
-    typedef float value, target;
-    static __device__ float load(u16 x) { return from_bf16(x); }
-    static __device__ float store(float x) { return x; }
-};
-struct reduction_bf16 {
-    typedef u16 source, target;
-    typedef float value;
-    static __device__ float load(u16 x) { return from_bf16(x); }
-    static __device__ u16 store(float x) { return to_bf16(x); }
-};
+#define REDUCTION_HALVES(type)                                                      \
+    typedef reduction_half<from_##type, to_##type, u16, u16> reduction_##type;            \
+    typedef reduction_half<from_##type, to_##type, float, u16> reduction_##type##_from_f32; \
+    typedef reduction_half<from_##type, to_##type, u16, float> reduction_##type##_to_f32;
+REDUCTION_HALVES(f16)
+REDUCTION_HALVES(bf16)
 
 template <class T> INLINE void store_element(const dt_reduction_part *part, i64 i, T result) {
     ((T *)part->target)[i] = result;

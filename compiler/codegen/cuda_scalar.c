@@ -2,12 +2,12 @@
  *
  * Every compound expression is in parentheses, so that it can stand anywhere. What C leaves undefined, or would let the compiler choose, goes
  * through a function of the prelude; the meaning is that of llvm_scalar.c and of the interpreter.
- *
- * Integers of 64 bits are mostly indices, whose range can be computed from the extents of the loops: those that fit are ints. */
+ * Integers of 64 bits that were found to be narrow are ints. */
 #include "compiler/codegen/cuda.h"
 #include "ir/evaluate.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,72 +23,7 @@ const char *dt_cuda_memory_type(dt_dtype dtype) {
     return dtype == DT_F16 || dtype == DT_BF16 ? "u16" : dtype == DT_BOOL ? "u8" : dt_cuda_type(dtype);
 }
 
-#define FORMAT(n, ...) dt_arena_format((n)->f->arena, __VA_ARGS__)
-
-/* ---- ranges ---- */
-
-enum {
-    NARROW = 1 << 30 /* leaves room for a sum of two */
-};
-
-static dt_cuda_range between(int64_t least, int64_t greatest) {
-    const int64_t far = INT64_C(1) << 62;
-    return (dt_cuda_range){least > -far && greatest < far, least, greatest};
-}
-
-static dt_cuda_range product_range(dt_cuda_range x, dt_cuda_range y) {
-    const int64_t xs[2] = {x.least, x.greatest}, ys[2] = {y.least, y.greatest};
-    int64_t least = INT64_MAX, greatest = INT64_MIN;
-    for (int i = 0; i < 4; i++) {
-        int64_t p;
-        if (__builtin_mul_overflow(xs[i / 2], ys[i % 2], &p)) return (dt_cuda_range){0};
-        least = p < least ? p : least;
-        greatest = p > greatest ? p : greatest;
-    }
-    return between(least, greatest);
-}
-
-static dt_cuda_range scalar_range(const dt_cuda_nest *n, const dt_instruction *x) {
-    const dt_cuda_range none = {0};
-    dt_cuda_range a = n->ranges[x->operands[0]], b = x->n_operands > 1 ? n->ranges[x->operands[1]] : none;
-    if (!a.known || (x->n_operands > 1 && !b.known)) return none;
-    switch (x->scalar) {
-    case DT_SCALAR_ADD: return between(a.least + b.least, a.greatest + b.greatest);
-    case DT_SCALAR_SUBTRACT: return between(a.least - b.greatest, a.greatest - b.least);
-    case DT_SCALAR_MULTIPLY: return product_range(a, b);
-    case DT_SCALAR_DIVIDE: return a.least >= 0 && b.least > 0 ? between(0, a.greatest / b.least) : none;
-    case DT_SCALAR_REMAINDER: return a.least >= 0 && b.least > 0 ? between(0, b.greatest - 1) : none;
-    case DT_SCALAR_NEGATE: return between(-a.greatest, -a.least);
-    case DT_SCALAR_MINIMUM: return between(a.least < b.least ? a.least : b.least, a.greatest < b.greatest ? a.greatest : b.greatest);
-    case DT_SCALAR_MAXIMUM: return between(a.least > b.least ? a.least : b.least, a.greatest > b.greatest ? a.greatest : b.greatest);
-    default: return none;
-    }
-}
-
-void dt_cuda_find_ranges(dt_cuda_nest *n) {
-    for (int i = 0; i < n->nest->n_instructions; i++) {
-        const dt_instruction *x = &n->nest->instructions[i];
-        dt_cuda_range range = {0};
-        if (x->kind == DT_INSTRUCTION_LOOP) {
-            int64_t iterations = dt_trip_count(n->f->plan, n->nest->loops[x->index].extent);
-            if (iterations >= 0) range = between(0, iterations > 0 ? iterations - 1 : 0);
-        } else if (x->kind == DT_INSTRUCTION_CONSTANT && !dt_dtype_is_float(x->dtype)) {
-            range = between(x->integer, x->integer);
-        } else if (x->kind == DT_INSTRUCTION_SCALAR && x->dtype == DT_I64 && x->n_operands <= 2) {
-            range = scalar_range(n, x);
-        } else if (x->kind == DT_INSTRUCTION_CONVERT) {
-            dt_dtype from = n->nest->instructions[x->operands[0]].dtype;
-            if (from == DT_U8 || from == DT_BOOL) range = between(0, 255);
-            if (from == DT_I8) range = between(-128, 127);
-        }
-        n->ranges[i] = range;
-    }
-}
-
-bool dt_cuda_is_narrow(const dt_cuda_nest *n, int i) {
-    dt_cuda_range range = n->ranges[i];
-    return n->nest->instructions[i].dtype == DT_I64 && range.known && range.least >= -NARROW && range.greatest <= NARROW;
-}
+#define FORMAT(n, ...) DT_CUDA_FORMAT((n)->f, __VA_ARGS__)
 
 /* ---- constants ---- */
 
@@ -111,7 +46,7 @@ static const char *constant(dt_cuda_nest *n, int i) {
     const dt_instruction *x = &n->nest->instructions[i];
     if (dt_dtype_is_float(x->dtype)) return real(n, x->number, x->dtype);
     if (x->dtype == DT_BOOL) return x->integer ? "true" : "false";
-    return integer(n, x->integer, x->dtype == DT_I64 && !dt_cuda_is_narrow(n, i));
+    return integer(n, x->integer, x->dtype == DT_I64 && !n->how->narrow[i]);
 }
 
 const char *dt_cuda_identity(dt_cuda_nest *n, dt_combiner combiner, dt_dtype dtype) {
@@ -121,110 +56,78 @@ const char *dt_cuda_identity(dt_cuda_nest *n, dt_combiner combiner, dt_dtype dty
 
 /* ---- arithmetic ---- */
 
-/* "name(a, b)", with the type where it does not follow from the arguments. */
-static const char *call(dt_cuda_nest *n, const char *name, dt_dtype dtype, int n_arguments, const char *const *x) {
-    bool plain = dtype == DT_I32 || dtype == DT_F64 || dtype == DT_F32 || dtype == DT_F16 || dtype == DT_BF16;
-    const char *type = plain ? "" : FORMAT(n, "<%s>", dt_cuda_type(dtype));
-    return n_arguments == 1 ? FORMAT(n, "%s%s(%s)", name, type, x[0]) : FORMAT(n, "%s%s(%s, %s)", name, type, x[0], x[1]);
+/* How a scalar is written of floats, of integers, and of indices that are known to fit, whose sums need no care: an infix or prefix sign, or a
+ * function. One of floats that ends in "f" is CUDA's, and for f64 it has no f. */
+static const struct {
+    const char *of_floats, *of_integers, *of_narrow;
+} words[DT_N_SCALARS] = {
+    [DT_SCALAR_ADD] = {"+", "sum_of", "+"},
+    [DT_SCALAR_SUBTRACT] = {"-", "difference", "-"},
+    [DT_SCALAR_MULTIPLY] = {"*", "product", "*"},
+    [DT_SCALAR_DIVIDE] = {"/", "quotient", "/"},
+    [DT_SCALAR_REMAINDER] = {"fmodf", "remainder_of", "%"},
+    [DT_SCALAR_NEGATE] = {"-", "opposite", "-"},
+    [DT_SCALAR_ABSOLUTE] = {"fabsf", "size_of", NULL},
+    [DT_SCALAR_FLOOR] = {"floorf", NULL, NULL},
+    [DT_SCALAR_ROUND] = {"rintf", NULL, NULL},
+    [DT_SCALAR_ROUND_TF32] = {"round_tf32", NULL, NULL},
+    [DT_SCALAR_ROUND_BF16] = {"round_bf16", NULL, NULL},
+    [DT_SCALAR_SQUARE_ROOT] = {"sqrtf", NULL, NULL},
+    [DT_SCALAR_FUSED] = {"fmaf", NULL, NULL},
+    [DT_SCALAR_AND] = {NULL, "&", NULL},
+    [DT_SCALAR_OR] = {NULL, "|", NULL},
+    [DT_SCALAR_XOR] = {NULL, "^", NULL},
+    [DT_SCALAR_SHIFT_LEFT] = {NULL, "shift_left", NULL},
+    [DT_SCALAR_SHIFT_RIGHT] = {NULL, "shift_right", NULL},
+    [DT_SCALAR_HIGH_PRODUCT] = {NULL, "high_product", NULL},
+    [DT_SCALAR_MINIMUM] = {"lower", "lower", NULL},
+    [DT_SCALAR_MAXIMUM] = {"higher", "higher", NULL},
+    [DT_SCALAR_EQUAL] = {"==", "==", NULL},
+    [DT_SCALAR_NOT_EQUAL] = {"!=", "!=", NULL},
+    [DT_SCALAR_LESS] = {"<", "<", NULL},
+    [DT_SCALAR_LESS_EQUAL] = {"<=", "<=", NULL},
+};
+
+/* A function of integers is told the type where that does not follow from its arguments. */
+static const char *apply(dt_cuda_nest *n, const char *word, dt_dtype dtype, int n_operands, const char *const *x) {
+    assert(word != NULL);
+    bool is_float = dt_dtype_is_float(dtype);
+    int length = (int)strlen(word);
+    if (!isalpha((unsigned char)word[0])) return n_operands == 1 ? FORMAT(n, "(%s%s)", word, x[0]) : FORMAT(n, "(%s %s %s)", x[0], word, x[1]);
+    if (dtype == DT_F64 && word[length - 1] == 'f') length--;
+    const char *type = is_float || dtype == DT_I32 ? "" : FORMAT(n, "<%s>", dt_cuda_type(dtype));
+    return FORMAT(n, "%.*s%s(%s%s%s%s%s)", length, word, type, x[0], n_operands > 1 ? ", " : "", n_operands > 1 ? x[1] : "",
+                  n_operands > 2 ? ", " : "", n_operands > 2 ? x[2] : "");
 }
 
-static const char *infix(dt_cuda_nest *n, const char *sign, const char *const *x) { return FORMAT(n, "(%s %s %s)", x[0], sign, x[1]); }
-
-static const char *on_floats(dt_cuda_nest *n, dt_scalar_op op, dt_dtype dtype, const char *const *x) {
-    const char *f = dtype == DT_F64 ? "" : "f";
-    switch (op) {
-    case DT_SCALAR_ADD: return infix(n, "+", x);
-    case DT_SCALAR_SUBTRACT: return infix(n, "-", x);
-    case DT_SCALAR_MULTIPLY: return infix(n, "*", x);
-    case DT_SCALAR_DIVIDE: return infix(n, "/", x);
-    case DT_SCALAR_REMAINDER: return FORMAT(n, "fmod%s(%s, %s)", f, x[0], x[1]);
-    case DT_SCALAR_NEGATE: return FORMAT(n, "(-%s)", x[0]);
-    case DT_SCALAR_ABSOLUTE: return FORMAT(n, "fabs%s(%s)", f, x[0]);
-    case DT_SCALAR_FLOOR: return FORMAT(n, "floor%s(%s)", f, x[0]);
-    case DT_SCALAR_ROUND: return FORMAT(n, "rint%s(%s)", f, x[0]);
-    case DT_SCALAR_ROUND_TF32: return FORMAT(n, "round_tf32(%s)", x[0]);
-    case DT_SCALAR_ROUND_BF16: return FORMAT(n, "round_bf16(%s)", x[0]);
-    case DT_SCALAR_SQUARE_ROOT: return FORMAT(n, "sqrt%s(%s)", f, x[0]);
-    case DT_SCALAR_FUSED: return FORMAT(n, "fma%s(%s, %s, %s)", f, x[0], x[1], x[2]);
-    default: break;
-    }
-    assert(!"a scalar of floats");
-    return "";
-}
-
-/* Sums of indices that are known to fit need no care. */
-static const char *on_narrow(dt_cuda_nest *n, const dt_instruction *x, const char *const *text) {
-    dt_cuda_range divisor = x->n_operands > 1 ? n->ranges[x->operands[1]] : (dt_cuda_range){0};
-    for (int k = 0; k < x->n_operands; k++)
-        if (!dt_cuda_is_narrow(n, x->operands[k])) return NULL;
-    switch (x->scalar) {
-    case DT_SCALAR_ADD: return infix(n, "+", text);
-    case DT_SCALAR_SUBTRACT: return infix(n, "-", text);
-    case DT_SCALAR_MULTIPLY: return infix(n, "*", text);
-    case DT_SCALAR_DIVIDE: return divisor.least > 0 ? infix(n, "/", text) : NULL;
-    case DT_SCALAR_REMAINDER: return divisor.least > 0 ? infix(n, "%", text) : NULL;
-    case DT_SCALAR_NEGATE: return FORMAT(n, "(-%s)", text[0]);
-    default: return NULL;
-    }
-}
-
-static const char *on_integers(dt_cuda_nest *n, const dt_instruction *instruction, dt_dtype dtype, const char *const *x) {
-    switch (instruction->scalar) {
-    case DT_SCALAR_ADD: return call(n, "sum_of", dtype, 2, x);
-    case DT_SCALAR_SUBTRACT: return call(n, "difference", dtype, 2, x);
-    case DT_SCALAR_MULTIPLY: return call(n, "product", dtype, 2, x);
-    case DT_SCALAR_DIVIDE: return call(n, "quotient", dtype, 2, x);
-    case DT_SCALAR_REMAINDER: return call(n, "remainder_of", dtype, 2, x);
-    case DT_SCALAR_NEGATE: return call(n, "opposite", dtype, 1, x);
-    case DT_SCALAR_ABSOLUTE: return dt_dtype_is_signed(dtype) ? call(n, "size_of", dtype, 1, x) : x[0];
-    case DT_SCALAR_FLOOR:
-    case DT_SCALAR_ROUND: return x[0];
-    case DT_SCALAR_FUSED: {
-        const char *pair[2] = {call(n, "product", dtype, 2, x), x[2]};
-        return call(n, "sum_of", dtype, 2, pair);
-    }
-    case DT_SCALAR_AND: return infix(n, "&", x);
-    case DT_SCALAR_OR: return infix(n, "|", x);
-    case DT_SCALAR_XOR: return infix(n, "^", x);
-    case DT_SCALAR_SHIFT_LEFT: return call(n, "shift_left", dtype, 2, x);
-    case DT_SCALAR_SHIFT_RIGHT: return call(n, "shift_right", dtype, 2, x);
-    case DT_SCALAR_HIGH_PRODUCT: return FORMAT(n, "high_product(%s, %s)", x[0], x[1]);
-    default: break;
-    }
-    assert(!"a scalar of integers");
-    return "";
+static bool is_all_narrow(const dt_cuda_nest *n, int i) {
+    const dt_instruction *x = &n->nest->instructions[i];
+    bool narrow = n->how->narrow[i];
+    for (int k = 0; k < x->n_operands; k++) narrow &= n->how->narrow[x->operands[k]];
+    return narrow;
 }
 
 static const char *scalar(dt_cuda_nest *n, int i, const char *const *x) {
     const dt_instruction *instruction = &n->nest->instructions[i];
+    dt_scalar_op op = instruction->scalar;
     dt_dtype dtype = n->nest->instructions[instruction->operands[0]].dtype;
-    switch (instruction->scalar) {
-    case DT_SCALAR_SELECT: return FORMAT(n, "(%s ? %s : %s)", x[0], x[1], x[2]);
-    case DT_SCALAR_MINIMUM: return call(n, "lower", dtype, 2, x);
-    case DT_SCALAR_MAXIMUM: return call(n, "higher", dtype, 2, x);
-    case DT_SCALAR_EQUAL: return infix(n, "==", x);
-    case DT_SCALAR_NOT_EQUAL: return infix(n, "!=", x);
-    case DT_SCALAR_LESS: return infix(n, "<", x);
-    case DT_SCALAR_LESS_EQUAL: return infix(n, "<=", x);
-    default: break;
-    }
-    if (dt_dtype_is_float(dtype)) return on_floats(n, instruction->scalar, dtype, x);
-    const char *narrow = dt_cuda_is_narrow(n, i) ? on_narrow(n, instruction, x) : NULL;
-    return narrow != NULL ? narrow : on_integers(n, instruction, dtype, x);
+    int n_operands = instruction->n_operands;
+    if (op == DT_SCALAR_SELECT) return FORMAT(n, "(%s ? %s : %s)", x[0], x[1], x[2]);
+    if (dt_dtype_is_float(dtype)) return apply(n, words[op].of_floats, dtype, n_operands, x);
+    if (words[op].of_narrow != NULL && is_all_narrow(n, i)) return apply(n, words[op].of_narrow, dtype, n_operands, x);
+    if (op == DT_SCALAR_FLOOR || op == DT_SCALAR_ROUND || (op == DT_SCALAR_ABSOLUTE && !dt_dtype_is_signed(dtype))) return x[0];
+    if (op != DT_SCALAR_FUSED) return apply(n, words[op].of_integers, dtype, n_operands, x);
+    const char *pair[2] = {apply(n, words[DT_SCALAR_MULTIPLY].of_integers, dtype, 2, x), x[2]};
+    return apply(n, words[DT_SCALAR_ADD].of_integers, dtype, 2, pair);
 }
 
 const char *dt_cuda_combine(dt_cuda_nest *n, dt_combiner combiner, dt_dtype dtype, const char *a, const char *b) {
-    const char *const x[2] = {a, b};
-    bool is_float = dt_dtype_is_float(dtype);
-    switch (combiner) {
-    case DT_COMBINE_SUM: return is_float ? infix(n, "+", x) : call(n, "sum_of", dtype, 2, x);
-    case DT_COMBINE_PRODUCT: return is_float ? infix(n, "*", x) : call(n, "product", dtype, 2, x);
-    case DT_COMBINE_MAX: return call(n, "higher", dtype, 2, x);
-    case DT_COMBINE_MIN: return call(n, "lower", dtype, 2, x);
-    default: break;
-    }
-    assert(!"a combiner of values");
-    return "";
+    static const dt_scalar_op scalars[] = {[DT_COMBINE_SUM] = DT_SCALAR_ADD,
+                                           [DT_COMBINE_PRODUCT] = DT_SCALAR_MULTIPLY,
+                                           [DT_COMBINE_MAX] = DT_SCALAR_MAXIMUM,
+                                           [DT_COMBINE_MIN] = DT_SCALAR_MINIMUM};
+    dt_scalar_op op = scalars[combiner];
+    return apply(n, dt_dtype_is_float(dtype) ? words[op].of_floats : words[op].of_integers, dtype, 2, (const char *const[]){a, b});
 }
 
 const char *dt_cuda_convert(dt_cuda_nest *n, const char *x, dt_dtype from, dt_dtype to) {
@@ -239,53 +142,31 @@ const char *dt_cuda_convert(dt_cuda_nest *n, const char *x, dt_dtype from, dt_dt
 
 /* ---- memory ---- */
 
+/* value NULL: the coefficient itself */
 static void add_term(dt_text *text, int64_t coefficient, const char *value) {
     if (coefficient == 0) return;
-    if (text->n > 0)
-        dt_text_append(text, coefficient < 0 ? " - " : " + ");
-    else if (coefficient < 0)
-        dt_text_append(text, "-");
     int64_t size = coefficient < 0 ? -coefficient : coefficient;
-    if (size == 1)
-        dt_text_append(text, value);
-    else
-        dt_text_format(text, "%" PRId64 " * %s", size, value);
-}
-
-bool dt_cuda_is_element(const dt_cuda_nest *n, const dt_address *address, const char *element) {
-    int64_t stride = 1;
-    if (element == NULL || n->serial != 0 || address->n_terms > 0 || address->offset != 0) return false;
-    for (int l = n->nest->n_loops - 1; l >= 0; l--) {
-        int64_t iterations = dt_trip_count(n->f->plan, n->nest->loops[l].extent);
-        bool dealt = n->dealt >> l & 1, one = iterations == 1 && !dt_dim_is_symbol(n->nest->loops[l].extent);
-        if (one) continue;
-        if (address->coefficients[l] != (dealt ? stride : 0)) return false;
-        if (!dealt) continue;
-        if (stride < 0) return false;
-        stride = dt_dim_is_symbol(n->nest->loops[l].extent) ? -1 : stride * iterations; /* rows may be fewer: only outermost */
-    }
-    return true;
+    dt_text_append(text, text->n == 0 ? (coefficient < 0 ? "-" : "") : coefficient < 0 ? " - " : " + ");
+    if (size != 1 || value == NULL) dt_text_format(text, "%" PRId64 "%s", size, value != NULL ? " * " : "");
+    if (value != NULL) dt_text_append(text, value);
 }
 
 const char *dt_cuda_access(dt_cuda_nest *n, const dt_address *address) {
     const char *name = n->f->names[address->buffer];
     dt_text text = {.arena = n->f->arena};
-    if (dt_cuda_is_element(n, address, n->element)) return FORMAT(n, "%s[%s]", name, n->element);
+    if (n->element != NULL && dt_gpu_is_element(n->f->plan, n->nest, n->how, address)) return FORMAT(n, "%s[%s]", name, n->element);
     for (int l = 0; l < n->nest->n_loops; l++) {
         if (address->coefficients[l] == 0 || n->nest->loops[l].extent == 1) continue;
         add_term(&text, address->coefficients[l], n->loops[l]);
         n->loop_used[l] = true;
     }
     for (int t = 0; t < address->n_terms; t++) {
-        bool cast = !n->f->wide && !dt_cuda_is_narrow(n, address->terms[t]);
+        bool cast = !n->f->how->wide && !n->how->narrow[address->terms[t]];
         const char *value = n->values[address->terms[t]];
         add_term(&text, address->term_coefficients[t], cast ? FORMAT(n, "(int)%s", value) : value);
     }
-    if (address->offset != 0 && text.n > 0)
-        dt_text_format(&text, " %c %" PRId64, address->offset < 0 ? '-' : '+', address->offset < 0 ? -address->offset : address->offset);
-    else if (text.n == 0)
-        dt_text_format(&text, "%" PRId64, address->offset);
-    return FORMAT(n, "%s[%s]", name, text.data);
+    add_term(&text, address->offset, NULL);
+    return FORMAT(n, "%s[%s]", name, text.n > 0 ? text.data : "0");
 }
 
 const char *dt_cuda_from_memory(dt_cuda_nest *n, const char *element, dt_dtype dtype) {
@@ -300,7 +181,7 @@ const char *dt_cuda_to_memory(dt_cuda_nest *n, const char *value, dt_dtype dtype
 
 static const char *load(dt_cuda_nest *n, int i) {
     const dt_instruction *x = &n->nest->instructions[i];
-    if (n->in_vector && n->vectors[i]) return dt_cuda_from_memory(n, FORMAT(n, "x%d.at[k]", i), x->dtype);
+    if (n->in_vector && n->vectors->loads[i]) return dt_cuda_from_memory(n, FORMAT(n, "x%d.at[k]", i), x->dtype);
     const char *value = dt_cuda_from_memory(n, dt_cuda_access(n, &x->address), x->dtype);
     return x->guard < 0 ? value : FORMAT(n, "(%s ? %s : %s)", n->values[x->guard], value, n->values[x->otherwise]);
 }
@@ -309,10 +190,7 @@ static const char *load(dt_cuda_nest *n, int i) {
 
 /* Whether loop l runs around what is emitted at a level. */
 static bool is_open(const dt_cuda_nest *n, int l, int level) {
-    int first = 0;
-    if (!(n->reduced >> l & 1)) return true;
-    while (!(n->reduced >> first & 1)) first++;
-    return level >= 2 + (n->together ? 0 : l - first);
+    return !(n->how->reduced >> l & 1) || level >= 2 + (n->how->together ? 0 : l - dt_nest_n_outer(n->nest));
 }
 
 /* Of all threads and iterations that ask the same, the one whose other loops stand at 0 counts. */
@@ -321,11 +199,11 @@ static const char *counting_thread(dt_cuda_nest *n, int i) {
     if (n->counting == DT_CUDA_COUNTED) return "false";
     for (int l = 0; l < n->nest->n_loops; l++) {
         if ((n->depends[i] >> l & 1) || n->nest->loops[l].extent == 1 || !is_open(n, l, n->levels[i])) continue;
-        if (n->counting == DT_CUDA_COUNTS_ALONE && (n->dealt >> l & 1)) continue;
+        if (n->counting == DT_CUDA_COUNTS_ALONE && (n->how->dealt >> l & 1)) continue;
         dt_text_format(&text, "%s%s == 0", text.n > 0 ? " && " : "", n->loops[l]);
         n->loop_used[l] = true;
     }
-    if (n->together && n->levels[i] < 2) dt_text_format(&text, "%slane == 0", text.n > 0 ? " && " : "");
+    if (n->how->together && n->levels[i] < 2) dt_text_format(&text, "%slane == 0", text.n > 0 ? " && " : "");
     return text.n > 0 ? text.data : "true";
 }
 
@@ -338,11 +216,6 @@ static const char *check(dt_cuda_nest *n, int i) {
 }
 
 const char *dt_cuda_expression(dt_cuda_nest *n, int i) {
-    static const char *const launch_fields[] = {
-#define X(name, type, dtype, meaning) #name,
-        DT_LAUNCH_FIELDS(X)
-#undef X
-    };
     const dt_instruction *x = &n->nest->instructions[i];
     const char *operands[3] = {NULL, NULL, NULL};
     for (int k = 0; k < x->n_operands; k++) operands[k] = n->values[x->operands[k]];
@@ -352,7 +225,7 @@ const char *dt_cuda_expression(dt_cuda_nest *n, int i) {
         if (n->nest->loops[x->index].extent == 1) return "0";
         n->loop_used[x->index] = true;
         return n->loops[x->index];
-    case DT_INSTRUCTION_LAUNCH: return FORMAT(n, "launch->%s", launch_fields[x->index]);
+    case DT_INSTRUCTION_LAUNCH: return FORMAT(n, "launch->%s", dt_launch_field_name(x->index));
     case DT_INSTRUCTION_LOAD: return load(n, i);
     case DT_INSTRUCTION_SCALAR: return scalar(n, i, operands);
     case DT_INSTRUCTION_CONVERT: return dt_cuda_convert(n, operands[0], n->nest->instructions[x->operands[0]].dtype, x->dtype);

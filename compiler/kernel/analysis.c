@@ -173,11 +173,25 @@ void dt_nest_tile_depends(const dt_nest *nest, uint64_t *depends) {
     }
 }
 
-static void mark(const dt_nest *nest, bool *marks, int i) {
+bool dt_nest_checks(const dt_nest *nest, const uint64_t *depends, uint64_t loops) {
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK && (depends == NULL || (depends[i] & loops))) return true;
+    return false;
+}
+
+bool dt_nest_has_check(const dt_nest *nest) { return dt_nest_checks(nest, NULL, 0); }
+
+void dt_nest_mark(const dt_nest *nest, bool *marks, int i) {
     if (i < 0 || marks[i]) return;
     marks[i] = true;
     const dt_instruction *x = &nest->instructions[i];
-    for (int k = 0; k < dt_instruction_n_uses(x); k++) mark(nest, marks, dt_instruction_use(x, k));
+    for (int k = 0; k < dt_instruction_n_uses(x); k++) dt_nest_mark(nest, marks, dt_instruction_use(x, k));
+}
+
+void dt_nest_mark_store(const dt_nest *nest, bool *marks, const dt_store *store) {
+    dt_nest_mark(nest, marks, store->operand);
+    dt_nest_mark(nest, marks, store->guard);
+    for (int t = 0; t < store->address.n_terms; t++) dt_nest_mark(nest, marks, store->address.terms[t]);
 }
 
 void dt_nest_mark_reduced(const dt_nest *nest, bool *marks) {
@@ -185,22 +199,17 @@ void dt_nest_mark_reduced(const dt_nest *nest, bool *marks) {
         const dt_reduction *reduction = &nest->reductions[r];
         const dt_instruction *operand = &nest->instructions[reduction->operand];
         if (dt_reduction_is_product(nest, reduction))
-            for (int k = 0; k < 2; k++) mark(nest, marks, operand->operands[k]);
+            for (int k = 0; k < 2; k++) dt_nest_mark(nest, marks, operand->operands[k]);
         else
-            mark(nest, marks, reduction->operand);
+            dt_nest_mark(nest, marks, reduction->operand);
     }
 }
 
 void dt_nest_mark_needed(const dt_nest *nest, bool *marks) {
     dt_nest_mark_reduced(nest, marks);
-    for (int s = 0; s < nest->n_stores; s++) {
-        const dt_store *store = &nest->stores[s];
-        mark(nest, marks, store->operand);
-        mark(nest, marks, store->guard);
-        for (int t = 0; t < store->address.n_terms; t++) mark(nest, marks, store->address.terms[t]);
-    }
+    for (int s = 0; s < nest->n_stores; s++) dt_nest_mark_store(nest, marks, &nest->stores[s]);
     for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) mark(nest, marks, i);
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) dt_nest_mark(nest, marks, i);
 }
 
 void dt_nest_place(dt_arena *arena, const dt_nest *nest, const uint64_t *depends, const dt_depths *depths, int *levels, bool *late) {

@@ -62,6 +62,13 @@ void dt_nest_depends(const dt_nest *nest, uint64_t *depends);
 /* The same, and where the algorithm has tiles, a result of a reduction differs with their loops, whatever it is a sum of. */
 void dt_nest_tile_depends(const dt_nest *nest, uint64_t *depends);
 
+/* Whether an index is checked; and one that differs within `loops`. */
+bool dt_nest_has_check(const dt_nest *nest);
+bool dt_nest_checks(const dt_nest *nest, const uint64_t *depends, uint64_t loops);
+
+/* Marks instruction i, unless that is -1, and all that it uses; and so what a store needs. marks[n_instructions] */
+void dt_nest_mark(const dt_nest *nest, bool *marks, int i);
+void dt_nest_mark_store(const dt_nest *nest, bool *marks, const dt_store *store);
 /* Marks the operands of reductions, with all that it uses; of a fused product, its factors. marks[n_instructions] */
 void dt_nest_mark_reduced(const dt_nest *nest, bool *marks);
 /* Marks all that has to be computed: what is reduced, stored or checked. */

@@ -5,17 +5,9 @@
 #ifndef DT_KERNEL_COMPILATION_H
 #define DT_KERNEL_COMPILATION_H
 
+#include "compiler/kernel/gpu_target.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/switches.h"
-
-/* What differs between targets as far as the passes are concerned. A batched target launches all rows of a replica together, in threads instead of
- * a loop: no sum is carried from row to row, no buffer holds a single row, a replica is one microbatch, and the renderer chooses tiles and
- * vectors. */
-typedef enum dt_target {
-    DT_TARGET_CPU,
-    DT_TARGET_CUDA
-} dt_target;
-static inline bool dt_target_is_batched(dt_target target) { return target == DT_TARGET_CUDA; }
 
 /* What a pass did that costs something, for the user. */
 typedef struct dt_warning {

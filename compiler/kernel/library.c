@@ -22,18 +22,12 @@ typedef struct sides {
     double both, first, second, terms;
 } sides;
 
-static bool walks(const dt_access *access, int rank, int l) {
-    for (int d = 0; d < rank; d++)
-        if (access->dims[d].coefficients[l] != 0) return true;
-    return false;
-}
-
 static bool measure(const dt_plan *plan, const dt_value *root, const dt_loops *loops, sides *s) {
     *s = (sides){1, 1, 1, 1};
     for (int l = 0; l < loops->n_loops; l++) {
         int64_t iterations = dt_trip_count(plan, loops->extents[l]);
-        bool first = walks(&loops->operands[0], root->operands[0]->shape.rank, l),
-             second = walks(&loops->operands[1], root->operands[1]->shape.rank, l);
+        bool first = dt_access_walks(&loops->operands[0], root->operands[0]->shape.rank, l),
+             second = dt_access_walks(&loops->operands[1], root->operands[1]->shape.rank, l);
         if (iterations < 0) return false;
         if (l >= loops->n_outer)
             s->terms *= (double)iterations;

@@ -85,7 +85,7 @@ static bool read_epilogue(const dt_nest *nest, int i, dt_library_product *p, con
 static bool read_statement(product *x, dt_library_call *call, const dt_instruction **bias) {
     const dt_nest *nest = x->nest;
     if (nest->n_stores != 1 || nest->n_reductions != 1 || nest->reductions[0].dtype != DT_F32) return false;
-    if (!dt_reduction_is_product(nest, &nest->reductions[0])) return false;
+    if (!dt_reduction_is_product(nest, &nest->reductions[0]) || dt_nest_has_check(nest)) return false;
     const dt_store *store = &nest->stores[0];
     if (store->accumulate || store->guard >= 0 || store->address.n_terms > 0 || nest->instructions[store->operand].dtype != DT_F32) return false;
     const int *factors = nest->instructions[nest->reductions[0].operand].operands;
@@ -94,8 +94,6 @@ static bool read_statement(product *x, dt_library_call *call, const dt_instructi
     const dt_instruction *second = plain_load(nest, dt_factor_unrounded(nest, factors[1], &of_second));
     if (first == NULL || second == NULL || call->precision != of_second) return false;
     if (!read_epilogue(nest, store->operand, &call->product, bias)) return false;
-    for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return false;
     x->addresses[FIRST] = &first->address;
     x->addresses[SECOND] = &second->address;
     x->addresses[RESULT] = &store->address;

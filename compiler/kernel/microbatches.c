@@ -95,7 +95,7 @@ static dt_microbatch_costs costs_of(dt_arena *arena, const dt_function *step) {
 int64_t dt_microbatches_choose(const dt_compilation *compilation) {
     const dt_module *module = compilation->module;
     dt_microbatch_costs most = {0};
-    if (!dt_switch_is_on(compilation->off, DT_SWITCH_MICROBATCHES) || dt_target_is_batched(compilation->target)) return module->capacity;
+    if (!dt_switch_is_on(compilation->off, DT_SWITCH_MICROBATCHES) || dt_gpu_target_of(compilation->target) != NULL) return module->capacity;
     for (size_t i = 0; i < module->functions.n; i++) {
         if (module->functions.items[i]->role != DT_ROLE_STEP) continue;
         dt_microbatch_costs costs = costs_of(compilation->arena, module->functions.items[i]);

@@ -18,13 +18,6 @@ static bool is_plain_load(const dt_nest *nest, int i, uint64_t tile, const uint6
     return true;
 }
 
-/* Whether an index is checked that differs within `loops`; depends NULL: any. */
-static bool has_check(const dt_nest *nest, uint64_t loops, const uint64_t *depends) {
-    for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK && (depends == NULL || (depends[i] & loops))) return true;
-    return false;
-}
-
 static bool multiplies(const dt_nest *nest, int a, int b) {
     const int *operands = nest->instructions[nest->reductions[0].operand].operands;
     dt_precision precision;
@@ -49,7 +42,7 @@ const char *dt_tiles_need(const dt_nest *nest, const uint64_t *depends) {
     const int64_t *of_a = nest->instructions[a].address.coefficients, *of_b = nest->instructions[b].address.coefficients;
     if (of_b[v] != 1 || of_a[v] != 0) return "vectors are neighbours in operand b of tiles, and one element of operand a";
     if (row >= 0 && of_b[row] != 0) return "operand b is the same for all rows of a tile";
-    if (has_check(nest, tile, depends)) return "an index that is checked differs within a tile";
+    if (dt_nest_checks(nest, depends, tile)) return "an index that is checked differs within a tile";
     for (int s = 0; s < nest->n_stores; s++)
         if (nest->stores[s].address.coefficients[v] != 1 || nest->stores[s].address.n_terms > 0) return "vectors of tiles are stored to neighbours";
     return NULL;
@@ -59,7 +52,7 @@ const char *dt_tiles_need(const dt_nest *nest, const uint64_t *depends) {
 
 const char *dt_vector_loop_needs(const dt_nest *nest, int loop, const uint64_t *depends) {
     if (nest->in_rows && loop == 0) return "the loop over rows is no vector loop";
-    if (has_check(nest, loop_bit(loop), depends)) return "an index that is checked differs within a vector";
+    if (dt_nest_checks(nest, depends, loop_bit(loop))) return "an index that is checked differs within a vector";
     if (dt_nest_reduces(nest, loop)) return NULL;
     for (int s = 0; s < nest->n_stores; s++) {
         const dt_address *address = &nest->stores[s].address;
@@ -85,7 +78,7 @@ const char *dt_jamming_needs(const dt_nest *nest, int loop) {
     if (dt_dim_is_symbol(nest->loops[loop].extent) || dt_nest_reduces(nest, loop)) return "jammed loops are outer ones of constant extent";
     if (nest->n_reductions == 0) return "jammed loops are around reduced ones";
     if (nest->part_iterations > 0) return "a nest that runs in parts has no jammed loops";
-    return has_check(nest, 0, NULL) ? "a nest that checks an index has no jammed loops" : NULL;
+    return dt_nest_has_check(nest) ? "a nest that checks an index has no jammed loops" : NULL;
 }
 
 /* ---- streaming stores ---- */

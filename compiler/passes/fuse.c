@@ -349,7 +349,7 @@ static dt_fusion divide(dt_compilation *compilation, dt_function *function, cons
                       .files = module->files.items,
                       .capacity = module->capacity,
                       .microbatch_rows = compilation->microbatch_rows,
-                      .batched = dt_target_is_batched(compilation->target),
+                      .batched = dt_gpu_target_of(compilation->target) != NULL,
                       .n_results = (int)function->results.n,
                       .results = DT_NEW_ARRAY(arena, dt_plan_result, function->results.n)};
     dt_lowering *lowering = dt_lowering_create(compilation, function, plan);

@@ -24,9 +24,6 @@ bool dt_fusion_is_replicated(const dt_fusion *f, const dt_value *value) {
 
 bool dt_fusion_is_on(const dt_fusion *f) { return dt_switch_is_on(f->compilation->off, DT_SWITCH_FUSE); }
 
-/* It reduces or scatters. */
-static bool is_root(const dt_loops *loops) { return loops != NULL && (loops->combiner != DT_COMBINE_NONE || loops->result != NULL); }
-
 bool dt_access_is_in_place(const dt_loops *loops, const dt_access *access, dt_shape shape) {
     if (shape.rank != loops->n_outer) return false;
     for (int d = 0; d < shape.rank; d++) {
@@ -65,7 +62,7 @@ static void prepare(dt_fusion *f, const dt_value *value) {
 /* Whether `value` is its two operands added up, element by element. */
 static bool is_addition(dt_fusion *f, const dt_value *value) {
     const dt_loops *loops = dt_lowering_loops(f->lowering, value);
-    if (loops == NULL || is_root(loops) || value->n_operands != 2) return false;
+    if (loops == NULL || dt_loops_are_root(loops) || value->n_operands != 2) return false;
     const dt_formula *body = loops->body;
     if (body->kind != DT_FORMULA_SCALAR || body->scalar != DT_SCALAR_ADD) return false;
     for (int k = 0; k < 2; k++) {
@@ -79,7 +76,7 @@ static bool is_addition(dt_fusion *f, const dt_value *value) {
 static bool is_only_for(dt_fusion *f, const dt_value *value, const dt_value *user) {
     const dt_placement *placement = dt_placement_of(f, value);
     if (f->bodies[value->id] != f->bodies[user->id]) return false;
-    if (!is_root(dt_lowering_loops(f->lowering, value)) || placement->required || placement->users.n != 1) return false;
+    if (!dt_loops_are_root(dt_lowering_loops(f->lowering, value)) || placement->required || placement->users.n != 1) return false;
     return value->dtype == user->dtype && dt_fusion_is_replicated(f, value) == dt_fusion_is_replicated(f, user);
 }
 
@@ -441,7 +438,7 @@ static void place_value(dt_fusion *f, const dt_value *value) {
         place_write(f, value);
     else if (loops == NULL)
         place_argument(f, value);
-    else if (is_root(loops))
+    else if (dt_loops_are_root(loops))
         place_root(f, value, loops);
     else
         place_elementwise(f, value, loops);
@@ -451,7 +448,7 @@ static void place_value(dt_fusion *f, const dt_value *value) {
 
 static bool computed_in(dt_fusion *f, const dt_value *user, int group) {
     const dt_placement *placement = dt_placement_of(f, user);
-    return placement->group == group && !is_root(dt_lowering_loops(f->lowering, user));
+    return placement->group == group && !dt_loops_are_root(dt_lowering_loops(f->lowering, user));
 }
 
 /* Whether `value`, of a group, can be computed elsewhere from what the group stores anyway. */
@@ -459,7 +456,7 @@ static bool is_derived(dt_fusion *f, const dt_value *value) {
     dt_placement *placement = dt_placement_of(f, value);
     if (placement->derived != 0) return placement->derived > 0;
     bool quick = placement->cost <= cheap || f->recompute[value->id];
-    bool derived = quick && !is_root(dt_lowering_loops(f->lowering, value));
+    bool derived = quick && !dt_loops_are_root(dt_lowering_loops(f->lowering, value));
     for (int k = 0; k < value->n_operands && derived; k++) {
         const dt_value *base = dt_placement_of(f, value->operands[k])->base;
         const dt_placement *operand = dt_placement_of(f, base);
@@ -478,7 +475,7 @@ static void store_what_is_needed(dt_fusion *f, const dt_value *value) {
         needed = !is_store(f, value, placement->users.items[u]) && !computed_in(f, placement->users.items[u], placement->group);
     if (!needed || (!placement->required && !f->keep[value->id] && is_derived(f, value))) return;
     placement->stored = true;
-    if (!is_root(dt_lowering_loops(f->lowering, value))) dt_list_push(f->arena, &f->groups.items[placement->group].cluster.members, value);
+    if (!dt_loops_are_root(dt_lowering_loops(f->lowering, value))) dt_list_push(f->arena, &f->groups.items[placement->group].cluster.members, value);
 }
 
 /* A costly value that needs no group, such as a random mask, is stored by the first group that computes it element by element. */
@@ -492,7 +489,7 @@ static void store_costly(dt_fusion *f, const dt_value *value) {
         const dt_value *user = placement->users.items[u];
         const dt_placement *its = dt_placement_of(f, user);
         const dt_loops *loops = dt_lowering_loops(f->lowering, user);
-        if (its->group < 0 || is_root(loops)) return; /* not known where it is computed */
+        if (its->group < 0 || dt_loops_are_root(loops)) return; /* not known where it is computed */
         for (int k = 0; k < user->n_operands; k++)
             if (dt_placement_of(f, user->operands[k])->base == value && !dt_access_is_in_place(loops, &loops->operands[k], user->operands[k]->shape))
                 return;

@@ -216,12 +216,6 @@ static dt_row_kind row_kind(dt_fusion *f, const dt_fusion_group *group) {
 
 static int64_t extent_without_rows(const dt_loops *loops, int l) { return dt_dim_is_symbol(loops->extents[l]) ? 1 : loops->extents[l]; }
 
-static bool walks(const dt_access *access, int rank, int l) {
-    for (int d = 0; d < rank; d++)
-        if (access->dims[d].coefficients[l] != 0) return true;
-    return false;
-}
-
 /* Whether one row gives a sum of products too little to do with what it reads or writes besides that row. What no second-level cache holds comes
  * from memory again for each row, and has to be worth that. */
 static bool wants_many_rows(const dt_value *root, const dt_loops *loops, dt_row_kind kind) {
@@ -243,7 +237,7 @@ static bool wants_many_rows(const dt_value *root, const dt_loops *loops, dt_row_
         if (dt_shape_batch_axis(shape) >= 0 || elements < small) continue;
         int64_t reuse = 1;
         for (int l = 1; l < loops->n_outer; l++)
-            if (!walks(&loops->operands[k], shape.rank, l)) reuse *= extent_without_rows(loops, l);
+            if (!dt_access_walks(&loops->operands[k], shape.rank, l)) reuse *= extent_without_rows(loops, l);
         if (reuse < (elements < large ? least_reuse : least_reuse_of_large)) return true;
     }
     return false;

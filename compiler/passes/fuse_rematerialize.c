@@ -62,8 +62,6 @@ static int64_t bytes_of(const dt_fusion *f, const dt_value *value, int64_t n) {
     return (n < most ? n : most) * (int64_t)dt_dtype_bytes(dtype);
 }
 
-static bool is_root(const dt_loops *loops) { return loops->combiner != DT_COMBINE_NONE || loops->result != NULL; }
-
 /* ---- what a group loads ---- */
 
 static void find_loads(const dt_move *m, const dt_value *value, int group) {
@@ -130,7 +128,7 @@ static bool find_readers(dt_search *search, const dt_value *from) {
         if (!add_new(f->arena, &search->seen, user)) continue;
         if (loops == NULL || iterations_of(f, loops) > elements_of(f, search->value)) return false;
         if (its->group >= 0 && its->group != m->group) add_reader(m, search->value, its->group, iterations_of(f, loops));
-        if (its->stored || is_root(loops)) continue;
+        if (its->stored || dt_loops_are_root(loops)) continue;
         search->n_moved += n_moved_by(f, user, loops, from);
         if (search->n_moved > 1 || !find_readers(search, user)) return false;
     }
@@ -143,7 +141,7 @@ static bool find_readers(dt_search *search, const dt_value *from) {
 static bool find_leaves(dt_move *m, const dt_value *value) {
     const dt_fusion *f = m->fusion;
     const dt_loops *loops = dt_lowering_loops(f->lowering, value);
-    if (loops == NULL || is_root(loops)) return false;
+    if (loops == NULL || dt_loops_are_root(loops)) return false;
     if (!add_new(f->arena, &m->made, value)) return true;
     for (int k = 0; k < value->n_operands; k++) {
         const dt_value *base = dt_placement_of(f, value->operands[k])->base;

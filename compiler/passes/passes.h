@@ -4,6 +4,7 @@
 
 #include "compiler/kernel/choices.h"
 #include "compiler/kernel/compilation.h"
+#include "compiler/kernel/gpu_choices.h"
 
 dt_status *dt_pass_verify(dt_compilation *compilation);
 dt_status *dt_pass_shrink(dt_compilation *compilation);
@@ -28,5 +29,6 @@ dt_status *dt_pass_order_kernels(dt_compilation *compilation);
 
 /* What depends on the target, for plans that have their offsets. */
 dt_choices *dt_pass_choose(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_cpu_target *target);
+dt_gpu_choices *dt_pass_choose_gpu(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_gpu_target *target);
 
 #endif

@@ -25,10 +25,8 @@ enum {
 
 /* An element each iteration of loop 0, none of them twice: no scatters. Checks of indices are counted in one record, so one core makes them all. */
 static bool is_dividable(const dt_nest *nest) {
-    if (nest->n_loops == 0 || nest->in_rows || nest->algorithm != DT_ALGORITHM_LOOPS) return false;
+    if (nest->n_loops == 0 || nest->in_rows || nest->algorithm != DT_ALGORITHM_LOOPS || dt_nest_has_check(nest)) return false;
     if (dt_nest_reduces(nest, 0) || dt_dim_is_symbol(nest->loops[0].extent) || nest->loops[0].extent < 2) return false;
-    for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return false;
     for (int s = 0; s < nest->n_stores; s++) {
         const dt_store *store = &nest->stores[s];
         if (store->accumulate || store->address.n_terms > 0 || store->address.coefficients[0] == 0) return false;

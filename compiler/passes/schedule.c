@@ -25,13 +25,6 @@ static const uint64_t *find_walks(dt_arena *arena, const dt_nest *nest) {
     return walks;
 }
 
-/* Checks are counted one by one, so no loop that one depends on is vectorised. */
-static bool has_check_on(const dt_nest *nest, const uint64_t *walks, int loop) {
-    for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK && (walks[i] >> loop & 1)) return true;
-    return false;
-}
-
 /* Whether a load is repeated in each iteration of the reduced loops; in a nest without, all are. */
 static bool is_innermost(const dt_nest *nest, const uint64_t *walks, int load) {
     bool innermost = nest->n_reductions == 0;
@@ -43,7 +36,7 @@ static bool is_innermost(const dt_nest *nest, const uint64_t *walks, int load) {
 static int vector_worth(const dt_nest *nest, const uint64_t *walks, int loop) {
     bool reduced = nest->loops[loop].reduced;
     int worth = 1;
-    if ((nest->in_rows && loop == 0) || has_check_on(nest, walks, loop)) return -1;
+    if ((nest->in_rows && loop == 0) || dt_nest_checks(nest, walks, (uint64_t)1 << loop)) return -1; /* checks are counted one by one */
     for (int s = 0; s < nest->n_stores; s++)
         if (!reduced && nest->stores[s].address.coefficients[loop] != 1) return -1;
     for (int i = 0; i < nest->n_instructions; i++) {
@@ -95,10 +88,7 @@ typedef struct dt_product {
 } dt_product;
 
 static bool walks(const dt_product *p, int operand, int loop) {
-    const dt_access *access = &p->loops->operands[operand];
-    for (int d = 0; d < p->root->operands[operand]->shape.rank; d++)
-        if (access->dims[d].coefficients[loop] != 0) return true;
-    return false;
+    return dt_access_walks(&p->loops->operands[operand], p->root->operands[operand]->shape.rank, loop);
 }
 
 static int64_t assumed_extent(const dt_product *p, int loop) {

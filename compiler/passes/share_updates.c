@@ -84,9 +84,7 @@ static bool walks(const dt_plan *plan, const dt_kernel_function *kernel, const d
 static walk walk_of(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
     walk found = {0};
     bool all = kernel->divided && !nest->in_rows && nest->algorithm == DT_ALGORITHM_LOOPS && nest->n_loops > 0 && !nest->loops[0].reduced;
-    if (!all || (nest->part_iterations == 0 && nest->loops[0].extent != 1)) return (walk){0};
-    for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return (walk){0};
+    if (!all || (nest->part_iterations == 0 && nest->loops[0].extent != 1) || dt_nest_has_check(nest)) return (walk){0};
     if (nest->n_reductions == 0) {
         all = nest->n_stores > 0 && walks(plan, kernel, nest, &nest->stores[0].address, &found);
     } else {

@@ -11,7 +11,7 @@
  *    update could.
  *
  *  - Targets that run thousands of threads at once: the gradient of a bias, of a convolution's weights, a loss would keep a few threads busy for
- *    long. How many parts there are depends on the sizes of the plan alone (dt_nest_parts_wanted), so the order of every sum is fixed, and nothing
+ *    long. How many parts there are depends on the sizes of the plan alone (dt_gpu_parts_wanted), so the order of every sum is fixed, and nothing
  *    is atomic. Sums that a library could compute are split too: its call then stands for both nests.
  *
  * Loops of a constant extent are split by a divisor. The rows of the batch are split by any number: what is beyond the valid ones is 0, each factor
@@ -20,6 +20,7 @@
 #include "abi/launch.h"
 #include "abi/library.h"
 #include "compiler/kernel/analysis.h"
+#include "compiler/kernel/gpu_forms.h"
 #include "compiler/kernel/nest.h"
 #include "compiler/kernel/parallel.h"
 #include "compiler/passes/passes.h"
@@ -38,6 +39,7 @@ typedef struct cut {
 
 typedef struct splitting {
     dt_arena *arena;
+    const dt_gpu_target *target; /* NULL: a CPU, for which only sums over replicated values are split */
     dt_plan *plan;
     dt_kernel_function *kernel;
     const dt_nest *nest;
@@ -58,7 +60,7 @@ static bool is_zero(const dt_nest *nest, int i) {
 }
 
 /* Whether a factor becomes 0 where what it reads counts as 0. */
-static bool vanishes(const splitting *s, int factor, int loop) {
+static bool is_zero_by_itself(const splitting *s, int factor, int loop) {
     dt_precision precision;
     const dt_instruction *x = &s->nest->instructions[dt_factor_unrounded(s->nest, factor, &precision)];
     while (x->kind == DT_INSTRUCTION_CONVERT) x = &s->nest->instructions[x->operands[0]];
@@ -80,7 +82,7 @@ static void mark_factors(const splitting *s, int loop, bool *marks) {
         const int *factors = s->nest->instructions[reduction->operand].operands;
         dt_precision precision;
         for (int k = 0; k < 2; k++)
-            if (!vanishes(s, factors[k], loop)) marks[dt_factor_unrounded(s->nest, factors[k], &precision)] = true;
+            if (!is_zero_by_itself(s, factors[k], loop)) marks[dt_factor_unrounded(s->nest, factors[k], &precision)] = true;
     }
 }
 
@@ -112,8 +114,7 @@ static bool can_split(const dt_nest *nest) {
     if (nest->n_reductions == 0 || nest->n_stores == 0 || nest->in_rows) return false;
     for (int r = 0; r < nest->n_reductions; r++)
         if (dt_combiner_is_position(nest->reductions[r].combiner)) return false;
-    for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return false; /* counted once */
+    if (dt_nest_has_check(nest)) return false; /* counted once */
     for (int l = 0; l < nest->n_loops; l++)
         if (nest->loops[l].extent == DT_GATHERED) return false;
     return true;
@@ -121,7 +122,7 @@ static bool can_split(const dt_nest *nest) {
 
 /* Notes which loops are outer ones, and the strides of the results. */
 static void measure(splitting *s) {
-    while (s->n_outer < s->nest->n_loops && !dt_nest_reduces(s->nest, s->n_outer)) s->n_outer++;
+    s->n_outer = dt_nest_n_outer(s->nest);
     s->n_parts = s->n_results = 1;
     s->strides = DT_NEW_ARRAY(s->arena, int64_t, s->n_outer);
     for (int l = s->n_outer - 1; l >= 0; l--) {
@@ -133,14 +134,14 @@ static void measure(splitting *s) {
 /* Cuts for many threads; false: the nest stays as it is. Constant loops come first: they need no guard. */
 static bool find_cuts(splitting *s) {
     const dt_nest *nest = s->nest;
-    int64_t wanted = dt_nest_parts_wanted(s->plan, s->kernel, nest);
+    int64_t wanted = dt_gpu_parts_wanted(&(dt_gpu_scope){s->target, s->plan, s->kernel}, nest);
     if (s->n_results < 1) return false;
     if (wanted > MOST_ELEMENTS / s->n_results) wanted = MOST_ELEMENTS / s->n_results;
     for (int rows = 0; rows < 2; rows++)
         for (int l = s->n_outer; l < nest->n_loops; l++)
             if ((nest->loops[l].extent == DT_BATCH) == (rows == 1) && nest->loops[l].extent != 0 && wanted / s->n_parts >= 2)
                 cut_loop(s, l, wanted / s->n_parts);
-    s->by_result = dt_parts_are_for_a_team(s->n_results, s->n_parts);
+    s->by_result = dt_gpu_parts_are_for_a_team(s->target, s->n_results, s->n_parts);
     return s->n_parts > 1;
 }
 
@@ -174,17 +175,24 @@ static int64_t result_stride(const splitting *s) { return s->by_result ? s->n_pa
 
 /* ---- the nest of partial results ---- */
 
+/* An address in a new nest, in which instructions have other names, and the first n_loops loops stand behind `shift` others. */
+static dt_affine renamed_address(const splitting *s, const dt_address *address, const int *names, int n_loops, int shift) {
+    dt_affine x = {.coefficients = DT_NEW_ARRAY(s->arena, int64_t, s->nest->n_loops + s->n_cuts),
+                   .offset = address->offset,
+                   .n_terms = address->n_terms,
+                   .terms = DT_NEW_ARRAY(s->arena, int, address->n_terms),
+                   .term_coefficients = address->term_coefficients};
+    for (int l = 0; l < n_loops; l++) x.coefficients[shift + l] = address->coefficients[l];
+    for (int t = 0; t < x.n_terms; t++) x.terms[t] = names[address->terms[t]];
+    return x;
+}
+
 static dt_affine moved(const splitting *s, const dt_address *address, const int *names) {
-    dt_affine x = {
-        .coefficients = DT_NEW_ARRAY(s->arena, int64_t, s->nest->n_loops + s->n_cuts), .offset = address->offset, .n_terms = address->n_terms};
-    for (int l = 0; l < s->nest->n_loops; l++) x.coefficients[s->n_cuts + l] = address->coefficients[l];
+    dt_affine x = renamed_address(s, address, names, s->nest->n_loops, s->n_cuts);
     for (int c = 0; c < s->n_cuts; c++) {
         x.coefficients[c] = s->cuts[c].iterations * address->coefficients[s->cuts[c].loop];
         x.offset += s->cuts[c].first * address->coefficients[s->cuts[c].loop];
     }
-    x.terms = DT_NEW_ARRAY(s->arena, int, x.n_terms);
-    x.term_coefficients = address->term_coefficients;
-    for (int t = 0; t < x.n_terms; t++) x.terms[t] = names[address->terms[t]];
     return x;
 }
 
@@ -288,15 +296,6 @@ static dt_nest nest_of_partials(const splitting *s) {
 
 /* ---- the nest that reduces them ---- */
 
-static dt_affine without_reduced(const splitting *s, const dt_address *address, const int *names) {
-    dt_affine x = {.coefficients = DT_NEW_ARRAY(s->arena, int64_t, s->n_outer + 1), .offset = address->offset, .n_terms = address->n_terms};
-    for (int l = 0; l < s->n_outer; l++) x.coefficients[l] = address->coefficients[l];
-    x.terms = DT_NEW_ARRAY(s->arena, int, x.n_terms);
-    x.term_coefficients = address->term_coefficients;
-    for (int t = 0; t < x.n_terms; t++) x.terms[t] = names[address->terms[t]];
-    return x;
-}
-
 static dt_nest nest_of_whole(const splitting *s) {
     const dt_nest *nest = s->nest;
     dt_nest_builder b = {.arena = s->arena, .plan = s->plan, .kernel = s->kernel, .n_loops = s->n_outer + 1};
@@ -323,7 +322,7 @@ static dt_nest nest_of_whole(const splitting *s) {
         if (x->kind == DT_INSTRUCTION_REDUCED) {
             names[i] = sums[x->index];
         } else if (x->kind == DT_INSTRUCTION_LOAD) {
-            dt_affine index = without_reduced(s, &x->address, names);
+            dt_affine index = renamed_address(s, &x->address, names, s->n_outer, 0);
             names[i] = dt_nest_load(&b, s->kernel->buffers[x->address.buffer], &index, x->guard < 0 ? -1 : names[x->guard],
                                     x->otherwise < 0 ? -1 : names[x->otherwise]);
         } else {
@@ -332,7 +331,7 @@ static dt_nest nest_of_whole(const splitting *s) {
     }
     for (int t = 0; t < nest->n_stores; t++) {
         const dt_store *store = &nest->stores[t];
-        dt_affine index = without_reduced(s, &store->address, names);
+        dt_affine index = renamed_address(s, &store->address, names, s->n_outer, 0);
         dt_nest_store(&b, s->kernel->buffers[store->address.buffer], &index, names[store->operand], store->accumulate,
                       store->guard < 0 ? -1 : names[store->guard]);
     }
@@ -377,15 +376,20 @@ static void replace(dt_nest nest, const dt_nest *of, const dt_library_call *libr
 static int vector_loop(const splitting *s, int loop) { return s->nest->vector_loop >= 0 ? loop : -1; }
 
 /* Splits nest n if it is worth it; returns how many nests there are in its place. */
-static int split(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n) {
+static int split(dt_arena *arena, const dt_gpu_target *target, dt_plan *plan, dt_kernel_function *kernel, int n) {
     dt_nest nest = kernel->nests[n], next;
-    splitting s = {.arena = arena, .plan = plan, .kernel = kernel, .nest = &nest, .depends = DT_NEW_ARRAY(arena, uint64_t, nest.n_instructions)},
+    splitting s = {.arena = arena,
+                   .target = target,
+                   .plan = plan,
+                   .kernel = kernel,
+                   .nest = &nest,
+                   .depends = DT_NEW_ARRAY(arena, uint64_t, nest.n_instructions)},
               rest;
     if (!can_split(&nest)) return 1;
     dt_nest_depends(&nest, s.depends);
     measure(&s);
     bool in_blocks = find_blocks(&s);
-    if (!in_blocks && !(plan->batched && find_cuts(&s))) return 1;
+    if (!in_blocks && !(target != NULL && find_cuts(&s))) return 1;
     add_buffers(&s);
     const dt_library_call *library = call_for_both(arena, nest.library);
     replace(nest_of_partials(&s), &nest, library, "partial sums", &kernel->nests[n]);
@@ -403,10 +407,11 @@ static int split(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int
 }
 
 dt_status *dt_pass_split_reductions(dt_compilation *compilation) {
+    const dt_gpu_target *target = dt_gpu_target_of(compilation->target);
     for (int p = 0; p < compilation->n_plans; p++) {
         dt_plan *plan = compilation->plans[p];
         for (int k = 0; k < plan->n_kernels; k++)
-            for (int n = 0; n < plan->kernels[k].n_nests;) n += split(compilation->arena, plan, &plan->kernels[k], n);
+            for (int n = 0; n < plan->kernels[k].n_nests;) n += split(compilation->arena, target, plan, &plan->kernels[k], n);
     }
     return NULL;
 }

@@ -15,8 +15,16 @@ static void some_rows_of_64_bits(void **state) {
     run_rows(&cuda_of_64_bits, names);
 }
 
+/* What warps do, with warps of 64. */
+static void some_rows_at_warps_of_64(void **state) {
+    (void)state;
+    static const char *const names[] = {"reduce_sum", "argmax", "matmul", "scatter_add", NULL};
+    run_rows(&(generator){DT_TARGET_WARPS_OF_64, EMULATED_WAYS * sizeof(emulated_code), make, release, wrong}, names);
+}
+
 int main(void) {
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(some_rows), cmocka_unit_test(some_rows_of_64_bits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(some_rows), cmocka_unit_test(some_rows_of_64_bits),
+                                       cmocka_unit_test(some_rows_at_warps_of_64)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

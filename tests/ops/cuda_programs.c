@@ -327,7 +327,7 @@ static bool shows(const char *source, void (*mistake)(char *text), const char *w
     bool found = false;
     t.compilation = (dt_compilation){.arena = t.arena, .module = trial_elaborate(&t), .target = DT_TARGET_CUDA};
     trial_succeed(&t, dt_passes_run(&t.compilation, &(dt_passes_options){0}));
-    trial_succeed(&t, emulated_make_with(&t.compilation, &t.code, NULL, mistake));
+    trial_succeed(&t, emulated_make_with(&t.compilation, &t.code, false, mistake));
     int f = trial_function(t.compilation.module, "s");
     for (int i = 0; i < 2; i++)
         inputs[i] = random_tensor(t.arena, &t.random, DT_F32, t.compilation.module->functions.items[f]->inputs.items[i]->shape, 3);

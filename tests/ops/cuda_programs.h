@@ -27,7 +27,8 @@ typedef struct program {
     int n_steps;
     double tolerance; /* of a value of size 1, and relative to larger ones */
     dt_dsl_define defines[4];
-    bool wide_indices; /* dt_codegen_cuda_options */
+    bool wide_indices;
+    dt_target target; /* 0: CUDA */
 } program;
 
 typedef struct trial {
@@ -204,9 +205,10 @@ static void run_program(const program *program) {
     t.written = trial_elaborate(&t);
     dt_compilation graph = {.arena = t.arena, .module = t.written};
     trial_succeed(&t, dt_passes_run(&graph, &(dt_passes_options){.stop_after = "autodiff"}));
-    t.compilation = (dt_compilation){.arena = t.arena, .module = trial_elaborate(&t), .target = DT_TARGET_CUDA};
+    t.compilation = (dt_compilation){.arena = t.arena, .module = trial_elaborate(&t), .target = program->target};
+    if (program->target == DT_TARGET_CPU) t.compilation.target = DT_TARGET_CUDA;
     trial_succeed(&t, dt_passes_run(&t.compilation, &(dt_passes_options){0}));
-    trial_succeed(&t, emulated_make_with(&t.compilation, &t.code, &(dt_codegen_cuda_options){.wide_indices = program->wide_indices}, NULL));
+    trial_succeed(&t, emulated_make_with(&t.compilation, &t.code, program->wide_indices, NULL));
     dt_memory memory = dt_memory_create(t.arena, t.written);
     int init = trial_function(t.written, "init");
     if (init >= 0) trial_step(&t, init, 0, &memory);

@@ -32,8 +32,8 @@ static void random_functions_run_alike(void **state) {
 
 static void pairs_of_rows_run_alike_on_replicas(void **state) {
     (void)state;
-    static dt_pass_function const passes[] = {dt_pass_partition,   dt_pass_fuse,       dt_pass_schedule,
-                                              dt_pass_late_writes, dt_pass_split_reductions, dt_pass_plan_memory};
+    static dt_pass_function const passes[] = {dt_pass_partition,        dt_pass_fuse,       dt_pass_schedule, dt_pass_late_writes,
+                                              dt_pass_split_reductions, dt_pass_plan_memory};
     uint64_t end;
     for (uint64_t seed = two_ways_seeds(SEEDS, &end); seed < end; seed++) {
         dt_arena *arena = dt_arena_create();

@@ -19,11 +19,11 @@ static dt_status *pass_through_nvrtc(const dt_cuda_program *program) {
     return status;
 }
 
-static dt_status *make_with(const dt_compilation *compilation, const dt_codegen_cuda_options *options, void *context, way *ways, int *n_ways) {
+static dt_status *make_with(const dt_compilation *compilation, bool wide, void *context, way *ways, int *n_ways) {
     static const char *const names[EMULATED_WAYS] = {"threads forward", "threads in reverse", "threads at random"};
     emulated_code *codes = context; /* [EMULATED_WAYS] of one library */
-    DT_TRY(emulated_make_with(compilation, &codes[0], options, NULL));
-    if (has_nvrtc) DT_TRY(pass_through_nvrtc(&codes[0].program));
+    DT_TRY(emulated_make_with(compilation, &codes[0], wide, NULL));
+    if (has_nvrtc && compilation->target == DT_TARGET_CUDA) DT_TRY(pass_through_nvrtc(&codes[0].program));
     for (int i = 0; i < EMULATED_WAYS; i++) {
         codes[i] = codes[0];
         codes[i].how = i;
@@ -35,13 +35,13 @@ static dt_status *make_with(const dt_compilation *compilation, const dt_codegen_
 }
 
 static dt_status *make(const dt_compilation *compilation, void *context, way *ways, int *n_ways) {
-    return make_with(compilation, NULL, context, ways, n_ways);
+    return make_with(compilation, false, context, ways, n_ways);
 }
 
 static dt_status *make_wide(const dt_compilation *compilation, void *context, way *ways, int *n_ways) {
     bool is_wide = false;
     const emulated_code *code = context;
-    DT_TRY(make_with(compilation, &(dt_codegen_cuda_options){.wide_indices = true}, context, ways, n_ways));
+    DT_TRY(make_with(compilation, true, context, ways, n_ways));
     for (int i = 0; i < code->program.n_sources; i++) is_wide |= strstr(code->program.sources[i].body, "for (i64 ") != NULL;
     return is_wide ? NULL : dt_error(DT_INTERNAL, "no index has 64 bits");
 }

@@ -29,7 +29,15 @@
 #define __restrict__ __restrict
 #define __shared__ static __attribute__((section("emulated_shared")))
 
+#ifndef EMULATED_WARP
+#define EMULATED_WARP 32
+#endif
+
 namespace emulation {
+
+enum {
+    WARP = EMULATED_WARP // lanes, at most 64
+};
 
 struct index3 {
     unsigned x, y, z;
@@ -52,9 +60,9 @@ struct thread {
 
 // The exchange under way in a warp, and the one before, which slower lanes still read.
 struct exchange {
-    unsigned mask, arrived, left;
+    uint64_t mask, arrived, left;
     int line;
-    uint64_t values[32];
+    uint64_t values[WARP];
 };
 
 struct machine {
@@ -103,10 +111,10 @@ static inline void barrier(int line) {
 }
 
 // Every lane of the mask gives 64 bits; all get all of them.
-static inline const uint64_t *exchange_bits(unsigned mask, uint64_t value, int line) {
+static inline const uint64_t *exchange_bits(uint64_t mask, uint64_t value, int line) {
     thread *t = m.current;
-    int lane = t->number % 32;
-    exchange *e = &m.exchanges[t->number / 32][t->turns % 2];
+    int lane = t->number % WARP;
+    exchange *e = &m.exchanges[t->number / WARP][t->turns % 2];
     if (!(mask >> lane & 1)) fail("a lane calls with a mask that leaves it out", line);
     if (e->arrived == 0) {
         e->mask = mask;
@@ -115,19 +123,19 @@ static inline const uint64_t *exchange_bits(unsigned mask, uint64_t value, int l
     } else if (e->mask != mask || e->line != line) {
         fail("lanes of a warp are at different exchanges", line);
     }
-    e->arrived |= 1u << lane;
+    e->arrived |= uint64_t(1) << lane;
     e->values[lane] = value;
     t->line = line;
     m.progress++;
     while ((e->arrived & mask) != mask) yield();
     t->turns++;
-    e->left |= 1u << lane;
+    e->left |= uint64_t(1) << lane;
     if (e->left == mask) e->arrived = 0;
     m.progress++;
     return e->values;
 }
 
-template <class T> static inline T from_lane(unsigned mask, T value, int lane, int line) {
+template <class T> static inline T from_lane(uint64_t mask, T value, int lane, int line) {
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
     const uint64_t *all = exchange_bits(mask, bits, line);
@@ -136,15 +144,15 @@ template <class T> static inline T from_lane(unsigned mask, T value, int lane, i
     return value;
 }
 
-template <class T> static inline T from_lane_below(unsigned mask, T value, int distance, int line) {
-    int lane = m.current->number % 32, other = lane + distance;
-    return from_lane(mask, value, other < 32 ? other : lane, line);
+template <class T> static inline T from_lane_below(uint64_t mask, T value, int distance, int line) {
+    int lane = m.current->number % WARP, other = lane + distance;
+    return from_lane(mask, value, other < WARP ? other : lane, line);
 }
 
-static inline unsigned ballot(unsigned mask, bool holds, int line) {
+static inline uint64_t ballot(uint64_t mask, bool holds, int line) {
     const uint64_t *all = exchange_bits(mask, holds, line);
-    unsigned bits = 0;
-    for (int lane = 0; lane < 32; lane++) bits |= (mask >> lane & 1 && all[lane] != 0 ? 1u : 0u) << lane;
+    uint64_t bits = 0;
+    for (int lane = 0; lane < WARP; lane++) bits |= uint64_t(mask >> lane & 1 && all[lane] != 0) << lane;
     return bits;
 }
 
@@ -173,7 +181,7 @@ static void prepare_threads(char *stacks) {
         for (int k = 0; k < 6; k++) *--top = nullptr;
         *t = {top, {(unsigned)i, 0, 0}, RUNNING, 0, 0, i};
     }
-    memset(m.exchanges, 0, sizeof *m.exchanges * (size_t)((m.n_threads + 31) / 32));
+    memset(m.exchanges, 0, sizeof *m.exchanges * (size_t)((m.n_threads + WARP - 1) / WARP));
     m.n_at_barrier = m.n_returned = 0;
 }
 
@@ -237,7 +245,7 @@ static void prepare_room(int threads, int blocks) {
         room.stacks = (char *)aligned_alloc(64, (size_t)room.n_threads * STACK_BYTES);
         room.order = (int *)calloc((size_t)(room.n_threads + room.n_blocks), sizeof *room.order);
         room.threads = (thread *)calloc((size_t)room.n_threads, sizeof *room.threads);
-        room.exchanges = (exchange(*)[2])calloc((size_t)(room.n_threads + 31) / 32, sizeof *room.exchanges);
+        room.exchanges = (exchange(*)[2])calloc((size_t)(room.n_threads + WARP - 1) / WARP, sizeof *room.exchanges);
     }
     m.threads = room.threads;
     m.exchanges = room.exchanges;
@@ -309,11 +317,12 @@ static const char *emulation_launch(const emulation::entry *table, const char *n
 #define blockDim (emulation::m.block_size)
 #define gridDim (emulation::m.grid_size)
 #define __syncthreads() emulation::barrier(__LINE__)
-#define __syncwarp() ((void)emulation::exchange_bits(0xffffffffu, 0, __LINE__))
+#define __syncwarp() ((void)emulation::exchange_bits(~uint64_t(0) >> (64 - emulation::WARP), 0, __LINE__))
 #define __shfl_down_sync(mask, value, distance) emulation::from_lane_below(mask, value, distance, __LINE__)
 #define __shfl_sync(mask, value, lane) emulation::from_lane(mask, value, lane, __LINE__)
 #define __ballot_sync(mask, holds) emulation::ballot(mask, holds, __LINE__)
 #define __ffs(x) __builtin_ffs(x)
+#define __ffsll(x) __builtin_ffsll(x)
 
 template <class To, class From> static inline To same_bits(From from) {
     To to;

@@ -85,7 +85,9 @@ static inline dt_status *gpu_make(const dt_compilation *compilation, gpu *gpu, g
     const char *path = getenv("GPU_TEXT");
     *code = (gpu_code){.gpu = gpu};
     *runs = path == NULL;
-    DT_TRY(dt_codegen_cuda(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, NULL, &code->program));
+    dt_gpu_choices *choices;
+    DT_TRY(dt_passes_choose_gpu(compilation, &choices));
+    dt_codegen_cuda(compilation->arena, choices, &code->program);
     return *runs ? gpu_load(code) : gpu_write_text(&code->program, path);
 }
 

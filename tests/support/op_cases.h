@@ -231,7 +231,7 @@ static const char *const listed_cases[] = {
     "scatter_add(f32[B, 5, 3], i64[B, 5]; axis=1, size=7)",
     "scatter_add(f32[B], i32[B]; axis=1, size=10)",
     "scatter_add(i32[9], i32[9]; axis=0, size=3)",
-    "scatter_add(f32[90, 37], i32[90]; axis=0, size=7)", /* enough indices for owners of places (kernel/parallel.h) */
+    "scatter_add(f32[90, 37], i32[90]; axis=0, size=7)", /* enough indices for owners of places (kernel/gpu_forms.h) */
     "scatter_add(f32[B, 70, 3], i32[B, 70]; axis=0, size=2500)",
     "scatter_add(i32[130], u8[130]; axis=0, size=5)",
     "scatter_add(f32[B, 0, 3], u8[B, 0]; axis=0, size=31)",

@@ -23,7 +23,7 @@ static const char greedy[] = "(float *x) {\n    float a[200];\n    for (int i = 
 static dt_cuda_program program_of(dt_cuda_source *sources, int n, const char *body, int threads) {
     static const char *const names[] = {"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8", "k9"};
     for (int i = 0; i < n; i++) sources[i] = (dt_cuda_source){.name = names[i], .remarks = "", .body = body, .threads = threads};
-    return (dt_cuda_program){.head = "", .n_sources = n, .sources = sources};
+    return (dt_cuda_program){.head = "", .resident_blocks = 2, .n_sources = n, .sources = sources};
 }
 
 static dt_status *compile(const dt_cuda_program *program, const char *architecture, const char *cache, dt_text *warnings, dt_cuda_code *code) {

@@ -25,7 +25,7 @@ static void make(dt_arena *arena, emulated_code *code) {
     dt_plan plan = {.name = "f", .batched = true, .n_buffers = DT_N_DTYPES, .n_segments = 1};
     dt_collective collectives[3 * DT_N_DTYPES];
     dt_segment segment = {.collectives = collectives};
-    dt_compilation compilation = {.arena = arena, .n_plans = 1, .plans = (dt_plan *[]){&plan}};
+    dt_compilation compilation = {.arena = arena, .target = DT_TARGET_CUDA, .n_plans = 1, .plans = (dt_plan *[]){&plan}};
     plan.buffers = DT_NEW_ARRAY(arena, dt_buffer, DT_N_DTYPES);
     plan.segments = &segment;
     for (int d = 0; d < DT_N_DTYPES; d++) {
