@@ -359,6 +359,10 @@ static dt_status *compile_plans(dt_api_call *call, job *job, dt_compilation *com
         return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "a plan has been made: -O, --target and --dump-after are for programs");
     DT_TRY(dt_api_load_plans(call, &job->plans));
     const dt_plan_set *set = &job->plans.items[0];
+    for (int p = 0; p < set->n_plans; p++)
+        if (!set->plans[p]->is_placed && (job->emit != STAGE_KERNELS || job->options.cpu != NULL))
+            return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "the plan %s has no memory yet: `dtc opt --pass plan_memory` plans it",
+                               set->plans[p]->name);
     if (is_code && job->plans.n > 1)
         return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "there are plans for %d targets: code is made of those for one", job->plans.n);
     if (is_code && set->plans[0]->batched) return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "plans for GPUs become no code for CPUs");

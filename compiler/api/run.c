@@ -58,7 +58,7 @@ static dt_status *read_inputs(dt_api_call *call, job *job, const dt_buffer **buf
     const dtc_run_options *options = &job->options;
     dt_text names = {.arena = call->arena};
     int n = job->plan->n_inputs;
-    for (int i = 0; i < n; i++) dt_text_format(&names, "%s%s", i > 0 ? ", " : "", buffers[i] != NULL ? buffers[i]->name : "one that is not read");
+    for (int i = 0; i < n && i < 100; i++) dt_text_format(&names, "%s%s", i > 0 ? ", " : "", buffers[i] != NULL ? buffers[i]->name : "one that is not read");
     if (options->n_inputs != (size_t)n)
         return dt_error(DT_INVALID_ARGUMENT, "the plan %s has %d input%s%s%s: name a file for each with --input", job->plan->name, n, dt_plural(n),
                         n > 0 ? ", " : "", n > 0 ? names.data : "");

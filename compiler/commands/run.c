@@ -1,6 +1,7 @@
 /* dtc run: one microbatch through a plan in text form, element by element: the bits that code made of it has to leave. */
 #include "compiler/commands/command.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,14 +33,18 @@ static const struct argp_option option_rows[] = {
 
 static int64_t number(struct argp_state *state, const char *option, const char *text) {
     char *end;
+    errno = 0;
     long long value = strtoll(text, &end, 10);
-    if (*text == 0 || *end != 0) argp_error(state, "--%s takes a number, not \"%s\"", option, text);
+    if (*text == 0 || *end != 0 || errno != 0) argp_error(state, "--%s takes a number, not \"%s\"", option, text);
     return value;
 }
 
 static void add_variable(struct argp_state *state, options *options, char *argument) {
     char *equals = strchr(argument, '=');
-    if (equals == NULL || equals == argument || equals[1] == 0) argp_error(state, "--variable takes NAME=FILE, not \"%s\"", argument);
+    if (equals == NULL || equals == argument || equals[1] == 0) {
+        argp_error(state, "--variable takes NAME=FILE, not \"%s\"", argument);
+        return;
+    }
     *equals = 0;
     options->variables[options->run.n_variables++] = (dtc_define){argument, equals + 1};
 }

@@ -5,6 +5,7 @@
 #include "compiler/kernel/analysis.h"
 #include "ir/evaluate.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -349,6 +350,7 @@ static void statement(dt_run *run) {
         part_of_statement(run, true);
         return;
     }
+    assert(run->choices != NULL); /* it has parts */
     int64_t end = extent_of(run, run->choices->packed_loop), depth = run->choices->depth;
     for (int64_t part = 0; part == 0 || part < end; part += depth) { /* sums of nothing are stored too */
         run->part = part;

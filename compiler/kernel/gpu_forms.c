@@ -40,7 +40,7 @@ static int64_t sectors_of(const dt_gpu_scope *s, const dt_nest *nest, const dt_a
         while (at < n && sectors[at] != sector) at++;
         if (at == n) sectors[n++] = sector;
     }
-    return n * (int64_t)s->target->warp / n_lanes;
+    return n * (int64_t)s->target->warp / (n_lanes > 0 ? n_lanes : 1);
 }
 
 /* What a reduction loads in each iteration of the reduced loops. */

@@ -6,15 +6,16 @@
 #include "compiler/kernel/view.h"
 #include "ir/reader.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MOST_LOOPS = 64 /* of a nest: sets of them are bits */
+    MOST_LOOPS = 64,         /* of a nest: sets of them are bits */
+    MOST_ARGUMENTS = 1 << 20 /* inputs, and variables */
 };
-#define MOST_NUMBER ((int64_t)1 << 40) /* of extents, steps, offsets: products of two, and sums of such, stay far from overflow only where verified  \
-                                        */
+#define MOST_NUMBER ((int64_t)1 << 40) /* of extents, steps, offsets; what products of them come to is looked at by check_sizes */
 
 typedef struct parser {
     dt_reader r;
@@ -111,7 +112,7 @@ static bool read_buffer_name(parser *p, const char **name, const char **token) {
     if (*p->r.at == '~' && dt_read_symbol(&p->r, "~")) {
         int64_t copy;
         if (!dt_read_int(&p->r, &copy)) return p->r = before, false;
-        *token = dt_arena_format(p->arena, "%s~%lld", *name, (long long)copy);
+        *token = dt_arena_format(p->arena, "%s\n%lld", *name, (long long)copy); /* as no name is */
     }
     return true;
 }
@@ -156,6 +157,7 @@ static dt_status *parse_term(parser *p, int64_t sign, dt_address *address) {
     if (coefficient < 0 || coefficient > MOST_NUMBER) FAIL(p, "a coefficient is at most %lld", (long long)MOST_NUMBER);
     int index;
     if (read_numbered(p, 'l', p->nest.n_loops, &index)) {
+        if (address->coefficients[index] != 0) FAIL(p, "l%d stands twice in an address", index);
         address->coefficients[index] = sign * coefficient;
     } else if (read_numbered(p, 's', p->nest.n_instructions, &index)) {
         int *terms = DT_NEW_ARRAY(p->arena, int, address->n_terms + 1);
@@ -166,6 +168,7 @@ static dt_status *parse_term(parser *p, int64_t sign, dt_address *address) {
         address->terms = terms;
         address->term_coefficients = coefficients;
     } else if (has_number) {
+        if (address->offset != 0) FAIL(p, "an address has two offsets");
         address->offset = sign * coefficient;
     } else {
         FAIL(p, "expected a number, a loop or an instruction");
@@ -234,7 +237,7 @@ static bool read_constant(parser *p, dt_instruction *x) {
     }
     if (!dt_read_int(&p->r, &x->integer)) return false;
     x->number = (double)x->integer;
-    return true;
+    return dt_scalar_round((dt_scalar){.i = x->integer}, x->dtype).i == x->integer;
 }
 
 /* What is behind "s3 = f32". */
@@ -358,19 +361,24 @@ static dt_status *parse_algorithm(parser *p) {
     return NULL;
 }
 
-/* "units of 64 l0, from 0 of 1152, turn 0" */
+static dt_status *expect_outermost(parser *p) {
+    int loop;
+    DT_TRY(expect_loop(p, &loop));
+    return loop == 0 ? NULL : dt_reader_error(&p->r, "parts and units are of l0");
+}
+
+/* "parts of 16 l0  units of 64 l0, from 0 of 1152, turn 0" */
 static dt_status *parse_parts(parser *p) {
     dt_nest_share *share = &p->nest.share;
-    int loop;
     if (dt_read_keyword(&p->r, "parts")) {
         DT_TRY(expect_word(p, "of"));
         DT_TRY(expect_number(p, 1, MOST_NUMBER, &p->nest.part_iterations));
-        DT_TRY(expect_loop(p, &loop));
+        DT_TRY(expect_outermost(p));
     }
     if (!dt_read_keyword(&p->r, "units")) return NULL;
     DT_TRY(expect_word(p, "of"));
     DT_TRY(expect_number(p, 1, MOST_NUMBER, &share->unit_iterations));
-    DT_TRY(expect_loop(p, &loop));
+    DT_TRY(expect_outermost(p));
     DT_TRY(expect(p, ","));
     DT_TRY(expect_word(p, "from"));
     DT_TRY(expect_number(p, 0, MOST_NUMBER, &share->first_unit));
@@ -625,19 +633,17 @@ static dt_status *parse_kernel_name(parser *p, const char **name) {
 }
 
 static dt_status *parse_kernel(parser *p, dt_segment *segment) {
-    dt_kernel_function kernel = {0};
+    dt_kernel_function *kernel = p->kernel = DT_NEW(p->arena, dt_kernel_function);
     DT_LIST(dt_nest_choices) choices = {0};
     DT_LIST(dt_shared_buffer) gathers = {0};
-    p->kernel = &kernel;
-    DT_TRY(parse_kernel_name(p, &kernel.name));
+    DT_TRY(parse_kernel_name(p, &kernel->name));
     DT_TRY(parse_arguments(p));
     DT_TRY(parse_flags(p));
     while (read_nest(p)) {
-        dt_nest_choices chosen = {0};
-        p->chosen = &chosen;
+        p->chosen = DT_NEW(p->arena, dt_nest_choices);
         DT_TRY(parse_nest(p));
-        dt_kernel_insert_nest(p->arena, &kernel, kernel.n_nests, p->nest);
-        dt_list_push(p->arena, &choices, chosen);
+        dt_kernel_insert_nest(p->arena, kernel, kernel->n_nests, p->nest);
+        dt_list_push(p->arena, &choices, *p->chosen);
     }
     while (dt_read_keyword(&p->r, "gathers")) {
         dt_shared_buffer gather;
@@ -645,11 +651,11 @@ static dt_status *parse_kernel(parser *p, dt_segment *segment) {
         DT_TRY(parse_share(p, &gather.share));
         dt_list_push(p->arena, &gathers, gather);
     }
-    kernel.gathers = gathers.items;
-    kernel.n_gathers = (int)gathers.n;
-    if (kernel.once && segment->n_replica_kernels > 0) FAIL(p, "%s runs once: it stands before kernels that replicas run", kernel.name);
-    int number = dt_plan_add_kernel(p->arena, p->plan, kernel), *n = kernel.once ? &segment->n_device_kernels : &segment->n_replica_kernels;
-    int **list = kernel.once ? &segment->device_kernels : &segment->replica_kernels, *longer = DT_NEW_ARRAY(p->arena, int, *n + 1);
+    kernel->gathers = gathers.items;
+    kernel->n_gathers = (int)gathers.n;
+    if (kernel->once && segment->n_replica_kernels > 0) FAIL(p, "%s runs once: it stands before kernels that replicas run", kernel->name);
+    int number = dt_plan_add_kernel(p->arena, p->plan, *kernel), *n = kernel->once ? &segment->n_device_kernels : &segment->n_replica_kernels;
+    int **list = kernel->once ? &segment->device_kernels : &segment->replica_kernels, *longer = DT_NEW_ARRAY(p->arena, int, *n + 1);
     for (int k = 0; k < *n; k++) longer[k] = (*list)[k];
     longer[(*n)++] = number;
     *list = longer;
@@ -742,6 +748,7 @@ static dt_status *check_view(parser *p, const dt_view *view, dt_dtype dtype, dt_
     const dt_buffer *of = &p->plan->buffers[view->of];
     int64_t extent = view->axis < view->shape.rank ? view->shape.dims[view->axis] : 0;
     int64_t steps = view->loop != NULL ? view->loop->trips - 1 : 0, end = view->first + (view->length > 0 ? view->length - 1 : 0);
+    if (view->length > 0 && view->wrap > 0) FAIL(p, "several positions do not wrap");
     if (of->dtype != dtype) FAIL(p, "a part has the type of the buffer that it is part of");
     if (view->axis >= view->shape.rank || dt_dim_is_symbol(extent)) FAIL(p, "a part is of an axis of constant extent");
     if (of->view != NULL ? !dt_shape_equal(view->shape, of->shape) : dt_shape_elements(view->shape, 1, 1) != dt_shape_elements(of->shape, 1, 1))
@@ -761,7 +768,7 @@ static dt_status *parse_place(parser *p, dt_buffer *buffer) {
     int space;
     DT_TRY(expect_name_of(p, "where the buffer is, as scratch", dt_memory_space_names(), DT_N_MEMORY_SPACES, &space));
     buffer->space = (dt_memory_space)space;
-    if (space == DT_MEMORY_VARIABLE) DT_TRY(expect_int(p, 0, INT_MAX - 1, &buffer->variable));
+    if (space == DT_MEMORY_VARIABLE) DT_TRY(expect_int(p, 0, MOST_ARGUMENTS, &buffer->variable));
     if (space == DT_MEMORY_INPUT) DT_TRY(expect_int(p, 0, p->plan->n_inputs - 1, &buffer->input));
     if (!p->plan->is_placed) return NULL;
     DT_TRY(expect_word(p, "at"));
@@ -871,10 +878,11 @@ static dt_status *parse_head(parser *p) {
     plan->batched = dt_read_keyword(&p->r, "together");
     DT_TRY(expect(p, ","));
     DT_TRY(expect_word(p, "inputs"));
-    DT_TRY(expect_int(p, 0, INT_MAX, &plan->n_inputs));
+    DT_TRY(expect_int(p, 0, MOST_ARGUMENTS, &plan->n_inputs));
     dt_reader before = p->r;
     plan->is_placed = dt_read_keyword(&p->r, "device");
     p->r = before;
+    if (p->target != NULL && !plan->is_placed) FAIL(p, "choices are made when memory is planned: expected device");
     if (plan->is_placed) DT_TRY(parse_bytes(p, &plan->bytes));
     if (dt_read_keyword(&p->r, "and")) {
         DT_TRY(expect_words(p, (const char *const[]){"for", "each", "microbatch", "of", "all", "replicas", NULL}));
@@ -910,13 +918,21 @@ static dt_status *parse_results(parser *p) {
     return NULL;
 }
 
+/* What a verifier says of a plan that somebody wrote is a mistake of the plan. */
+static dt_status *refuse(const dt_reader *reader, dt_status *status) {
+    if (status == NULL) return NULL;
+    dt_status *refused = dt_reader_error(reader, "%s", dt_status_message(status));
+    dt_status_free(status);
+    return refused;
+}
+
 static dt_status *parse_plan(parser *p) {
     p->plan = DT_NEW(p->arena, dt_plan);
     DT_TRY(parse_head(p));
     while (dt_read_keyword(&p->r, "buffer")) DT_TRY(parse_buffer(p));
     while (dt_read_keyword(&p->r, "segment")) DT_TRY(parse_segment(p));
     DT_TRY(parse_results(p));
-    return dt_reader_annotate(&p->r, dt_plan_verify(p->plan));
+    return refuse(&p->r, dt_plan_verify(p->plan));
 }
 
 /* ---- sets ---- */
@@ -928,26 +944,38 @@ static bool begins_set(const dt_plan_set *set, const dt_choices *choices, const 
     return false;
 }
 
+/* Code for a set has a function for each kernel of all its plans. */
+static dt_status *add_kernel_names(parser *p, dt_names *names) {
+    for (int k = 0; k < p->plan->n_kernels; k++) {
+        const char *name = p->plan->kernels[k].name;
+        if (dt_names_find(names, name) >= 0) FAIL(p, "there are two kernels %s", name);
+        dt_names_add(p->arena, names, name, k);
+    }
+    return NULL;
+}
+
 static dt_status *parse_sets(dt_arena *arena, dt_reader reader, dt_plan_sets *sets) {
     DT_LIST(dt_plan_set) list = {0};
     DT_LIST(dt_plan *) plans = {0};
     DT_LIST(dt_nest_choices **) nests = {0};
+    dt_names kernels = {0};
     dt_choices *choices = NULL;
     while (!dt_read_end(&reader)) {
         parser p = {.r = reader, .arena = arena};
-        DT_TRY(expect_word(&p, "plan"));
+        if (!dt_read_keyword(&p.r, "plan")) FAIL(&p, "expected a line of the plan, or the next plan");
         DT_TRY(parse_plan(&p));
         if (begins_set(list.n > 0 ? &list.items[list.n - 1] : NULL, choices, &p)) {
-            plans.items = NULL, nests.items = NULL;
+            plans.items = NULL, nests.items = NULL, kernels = (dt_names){0};
             plans.n = plans.capacity = nests.n = nests.capacity = 0;
             choices = p.target != NULL ? DT_NEW(arena, dt_choices) : NULL;
             dt_list_push(arena, &list, ((dt_plan_set){.choices = choices}));
         }
+        DT_TRY(add_kernel_names(&p, &kernels));
         dt_list_push(arena, &plans, p.plan);
         dt_list_push(arena, &nests, p.choices.items);
-        dt_plan_set *set = &list.items[list.n - 1];
-        set->plans = plans.items;
-        set->n_plans = (int)plans.n;
+        assert(list.n > 0);
+        list.items[list.n - 1].plans = plans.items;
+        list.items[list.n - 1].n_plans = (int)plans.n;
         if (choices != NULL)
             *choices = (dt_choices){.target = p.target, .n_plans = (int)plans.n, .plans = (const dt_plan *const *)plans.items, .nests = nests.items};
         reader = p.r;
@@ -955,7 +983,7 @@ static dt_status *parse_sets(dt_arena *arena, dt_reader reader, dt_plan_sets *se
     *sets = (dt_plan_sets){(int)list.n, list.items};
     if (list.n == 0) return dt_reader_error(&reader, "there is no plan here");
     for (size_t s = 0; s < list.n; s++)
-        if (list.items[s].choices != NULL) DT_TRY(dt_reader_annotate(&reader, dt_choices_verify(arena, list.items[s].choices)));
+        if (list.items[s].choices != NULL) DT_TRY(refuse(&reader, dt_choices_verify(arena, list.items[s].choices)));
     return NULL;
 }
 

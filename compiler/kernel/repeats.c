@@ -154,16 +154,24 @@ static void describe_choices(piece *p, const dt_nest *nest, const dt_nest_choice
 
 static void describe_nest(finder *f, const dt_nest *nest) {
     piece *p = &f->at_work;
-    bool in_parts = nest->part_iterations > 0; /* its outermost loop begins and ends where it is told at run time */
-    const int64_t form[] = {nest->in_rows,         nest->in_blocks, nest->share.n_units > 0, nest->share.unit_iterations,
-                            nest->part_iterations, nest->n_loops,   nest->n_instructions,    nest->n_reductions,
-                            nest->n_stores,        nest->algorithm};
+    bool in_parts = p->kernel->divided && nest->part_iterations > 0; /* its outermost loop begins and ends where it is told at run time */
+    const int64_t form[] = {in_parts,
+                            nest->in_rows,
+                            nest->in_blocks,
+                            nest->share.n_units > 0,
+                            nest->share.unit_iterations,
+                            nest->part_iterations,
+                            nest->n_loops,
+                            nest->n_instructions,
+                            nest->n_reductions,
+                            nest->n_stores,
+                            nest->algorithm};
     const dt_tiling tiling = nest->algorithm == DT_ALGORITHM_LOOPS ? (dt_tiling){0} : nest->tiling;
     bool *is_divisor = DT_NEW_ARRAY(f->arena, bool, nest->n_instructions);
     for (size_t i = 0; i < sizeof form / sizeof *form; i++) fix(p, form[i]);
     for (int i = 0; i < 4; i++) fix(p, (const int[]){tiling.row_loop, tiling.vector_loop, tiling.a, tiling.b}[i]);
     for (int l = 0; l < nest->n_loops; l++) {
-        fix(p, in_parts && l == 0 ? DT_BATCH : nest->loops[l].extent);
+        fix(p, in_parts && l == 0 ? 0 : nest->loops[l].extent); /* 0: that is a number */
         fix(p, nest->loops[l].reduced);
     }
     mark_divisors(nest, is_divisor);

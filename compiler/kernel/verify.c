@@ -20,6 +20,15 @@ static void mark_inner(const dt_nest *nest, bool *inner) {
     }
 }
 
+/* Which instructions use the result of a reduction. */
+static void mark_late(const dt_nest *nest, bool *late) {
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        late[i] = x->kind == DT_INSTRUCTION_REDUCED;
+        for (int k = 0; k < dt_instruction_n_uses(x); k++) late[i] |= late[dt_instruction_use(x, k)];
+    }
+}
+
 static bool earlier(int x, int limit) { return x >= 0 && x < limit; }
 
 static dt_status *verify_address(const dt_plan *plan, const dt_kernel_function *kernel, int n, const dt_address *address, int limit, bool guarded) {
@@ -48,6 +57,23 @@ static dt_status *verify_address(const dt_plan *plan, const dt_kernel_function *
 }
 
 /* The types that a scalar takes and makes. */
+static bool has_type(dt_scalar_op scalar, dt_dtype dtype) {
+    bool is_float = dt_dtype_is_float(dtype), is_bool = dtype == DT_BOOL;
+    if (dt_scalar_precision(scalar) != DT_PRECISION_F32) return dtype == DT_F32;
+    switch (scalar) {
+    case DT_SCALAR_HIGH_PRODUCT: return dtype == DT_I32;
+    case DT_SCALAR_SHIFT_LEFT:
+    case DT_SCALAR_SHIFT_RIGHT: return !is_float && !is_bool;
+    case DT_SCALAR_AND:
+    case DT_SCALAR_OR:
+    case DT_SCALAR_XOR: return !is_float;
+    case DT_SCALAR_FUSED:
+    case DT_SCALAR_SQUARE_ROOT: return is_float;
+    case DT_SCALAR_SELECT: return true;
+    default: return !is_bool || dt_scalar_result(scalar) == 'b';
+    }
+}
+
 static const char *verify_scalar(const dt_nest *nest, const dt_instruction *x) {
     char result = dt_scalar_result(x->scalar);
     int first = result == 'c' ? 1 : 0;
@@ -56,6 +82,7 @@ static const char *verify_scalar(const dt_nest *nest, const dt_instruction *x) {
     for (int k = first; k < x->n_operands; k++)
         if (nest->instructions[x->operands[k]].dtype != nest->instructions[x->operands[first]].dtype) return "an operation has operands of two types";
     dt_dtype dtype = result == 'b' ? DT_BOOL : nest->instructions[x->operands[first]].dtype;
+    if (!has_type(x->scalar, nest->instructions[x->operands[first]].dtype)) return "an operation that its operands' type does not have";
     return x->dtype != dtype ? "an operation has another type than its operands" : NULL;
 }
 
@@ -66,6 +93,7 @@ static const char *verify_type(const dt_nest *nest, const dt_instruction *x) {
     if ((x->kind == DT_INSTRUCTION_CONVERT || x->kind == DT_INSTRUCTION_BITS) && x->n_operands != 1) return "a conversion is of one operand";
     if (x->kind == DT_INSTRUCTION_BITS && dt_dtype_bytes(x->dtype) != dt_dtype_bytes(nest->instructions[x->operands[0]].dtype))
         return "bits are taken as a type of another size";
+    if (x->kind == DT_INSTRUCTION_BITS && dt_dtype_bytes(x->dtype) < 4) return "bits are those of types of 4 or 8 bytes";
     if (x->kind != DT_INSTRUCTION_CHECK) return NULL;
     if (x->dtype != DT_BOOL || x->n_operands < 1 || x->n_operands > 2) return "a check is a bool, of an index and a row";
     for (int k = 0; k < x->n_operands; k++)
@@ -73,8 +101,9 @@ static const char *verify_type(const dt_nest *nest, const dt_instruction *x) {
     return NULL;
 }
 
-static const char *verify_reduction(const dt_nest *nest, const dt_reduction *reduction) {
+static const char *verify_reduction(const dt_nest *nest, const dt_reduction *reduction, const bool *late) {
     if (!earlier(reduction->operand, nest->n_instructions)) return "a reduction of nothing";
+    if (late[reduction->operand]) return "a reduction of what comes after it";
     dt_dtype operand = nest->instructions[reduction->operand].dtype;
     if (reduction->combiner == DT_COMBINE_NONE) return "a reduction that does not say how it combines";
     if (dt_combiner_is_position(reduction->combiner)) return reduction->dtype != DT_I64 ? "a position is no i64" : NULL;
@@ -126,9 +155,23 @@ static dt_status *verify_store(const dt_plan *plan, const dt_kernel_function *ke
     if (nest->instructions[store->operand].dtype != buffer->dtype)
         return dt_error(DT_INTERNAL, "kernel %s, nest %d: %s is stored as another type than its own", kernel->name, n, buffer->name);
     if (buffer->space == DT_MEMORY_INPUT || buffer->space == DT_MEMORY_CONSTANT) return wrong(kernel, n, "a store to memory that is only read");
-    if (inner[store->operand]) return wrong(kernel, n, "a store of a value that depends on reduced loops");
+    bool is_inner = inner[store->operand] || (store->guard >= 0 && inner[store->guard]);
+    for (int t = 0; t < store->address.n_terms; t++) is_inner |= inner[store->address.terms[t]];
+    if (is_inner) return wrong(kernel, n, "a store of a value, or where one says, that depends on reduced loops");
     for (int l = 0; l < nest->n_loops; l++)
         if (nest->loops[l].reduced && store->address.coefficients[l] != 0) return wrong(kernel, n, "a store's address depends on a reduced loop");
+    return NULL;
+}
+
+/* Ranges of the outermost loop, of nests that are run in parts or shared out; on GPUs one call does all parts. */
+static const char *verify_parts(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
+    if (kernel->divided && nest->in_rows) return "a row nest in a kernel that is run in parts";
+    if (nest->part_iterations == 0 && nest->share.n_units == 0) return NULL;
+    if (!kernel->divided && !plan->batched) return "parts in a kernel that is not divided";
+    if (nest->n_loops == 0 || dt_nest_reduces(nest, 0) || dt_dim_is_symbol(nest->loops[0].extent))
+        return "parts of a loop that is reduced, or of no constant extent";
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return "an index that is checked in parts";
     return NULL;
 }
 
@@ -172,17 +215,19 @@ static dt_status *verify_blocks(const dt_kernel_function *kernel, int n) {
     return NULL;
 }
 
-static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *kernel, int n, bool *inner) {
+static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *kernel, int n, bool *inner, bool *late) {
     const dt_nest *nest = &kernel->nests[n];
     for (int l = 1; l < nest->n_loops; l++)
         if (nest->loops[l - 1].reduced && !nest->loops[l].reduced) return wrong(kernel, n, "an outer loop inside a reduced one");
     if (nest->in_rows && (nest->n_loops == 0 || nest->loops[0].extent != DT_BATCH || nest->loops[0].reduced))
         return wrong(kernel, n, "a row nest whose first loop does not walk the rows");
     if (nest->in_blocks) DT_TRY(verify_blocks(kernel, n));
+    if (verify_parts(plan, kernel, nest) != NULL) return wrong(kernel, n, verify_parts(plan, kernel, nest));
     for (int i = 0; i < nest->n_instructions; i++) DT_TRY(verify_instruction(plan, kernel, n, i));
     mark_inner(nest, inner);
+    mark_late(nest, late);
     for (int r = 0; r < nest->n_reductions; r++)
-        if (verify_reduction(nest, &nest->reductions[r]) != NULL) return wrong(kernel, n, verify_reduction(nest, &nest->reductions[r]));
+        if (verify_reduction(nest, &nest->reductions[r], late) != NULL) return wrong(kernel, n, verify_reduction(nest, &nest->reductions[r], late));
     if (verify_tiling(nest) != NULL) return wrong(kernel, n, verify_tiling(nest));
     for (int s = 0; s < nest->n_stores; s++) DT_TRY(verify_store(plan, kernel, n, &nest->stores[s], inner));
     DT_TRY(verify_memory(plan, kernel, n));
@@ -192,8 +237,70 @@ static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *ker
 static dt_status *verify_kernel(const dt_plan *plan, dt_arena *arena, const dt_kernel_function *kernel) {
     for (int b = 0; b < kernel->n_buffers; b++)
         if (!earlier(kernel->buffers[b], plan->n_buffers)) return dt_error(DT_INTERNAL, "kernel %s: argument %d is no buffer", kernel->name, b);
-    for (int n = 0; n < kernel->n_nests; n++) DT_TRY(verify_nest(plan, kernel, n, DT_NEW_ARRAY(arena, bool, kernel->nests[n].n_instructions)));
+    if (kernel->divided && !kernel->once) return dt_error(DT_INTERNAL, "kernel %s: only what runs once is run in parts", kernel->name);
+    for (int n = 0; n < kernel->n_nests; n++)
+        DT_TRY(verify_nest(plan, kernel, n, DT_NEW_ARRAY(arena, bool, kernel->nests[n].n_instructions),
+                           DT_NEW_ARRAY(arena, bool, kernel->nests[n].n_instructions)));
     return NULL;
+}
+
+/* ---- memory ---- */
+
+static int64_t space_bytes(const dt_space_bytes *bytes, dt_memory_space space) {
+    return space == DT_MEMORY_DEVICE    ? bytes->device
+           : space == DT_MEMORY_REPLICA ? bytes->replica
+           : space == DT_MEMORY_PARTIAL ? bytes->partial
+           : space == DT_MEMORY_SCRATCH ? bytes->scratch
+                                        : INT64_MAX;
+}
+
+/* A buffer that a kernel has lies in its space, and has room for its elements. */
+static dt_status *verify_place(const dt_plan *plan, int b) {
+    const dt_buffer *buffer = &plan->buffers[dt_buffer_root(plan, b)];
+    int64_t all = space_bytes(dt_buffer_is_gathered(buffer) ? &plan->gathered : &plan->bytes, buffer->space);
+    int64_t elements = dt_shape_elements(buffer->shape, plan->microbatch_rows, plan->microbatch_rows);
+    bool fits = buffer->offset % DT_BUFFER_ALIGNMENT == 0 && buffer->bytes >= elements * (int64_t)dt_dtype_bytes(buffer->dtype) &&
+                buffer->offset <= all - buffer->bytes;
+    return fits ? NULL : dt_error(DT_INTERNAL, "%s does not lie in its space", buffer->name);
+}
+
+/* All buffers of an input, or a variable, are the same. */
+static dt_status *verify_arguments(const dt_plan *plan, dt_arena *arena, dt_memory_space space) {
+    int n = 0;
+    bool is_input = space == DT_MEMORY_INPUT;
+    for (int b = 0; b < plan->n_buffers; b++) {
+        int number = is_input ? plan->buffers[b].input : plan->buffers[b].variable;
+        if (number >= n) n = number + 1;
+    }
+    const dt_buffer **first = DT_NEW_ARRAY(arena, const dt_buffer *, n);
+    for (int b = 0; b < plan->n_buffers; b++) {
+        const dt_buffer *buffer = &plan->buffers[b];
+        if (buffer->space != space || buffer->view != NULL) continue;
+        const dt_buffer **known = &first[is_input ? buffer->input : buffer->variable];
+        if (*known == NULL) *known = buffer;
+        if ((*known)->dtype != buffer->dtype || !dt_shape_equal((*known)->shape, buffer->shape))
+            return dt_error(DT_INTERNAL, "%s and %s are one, and have two types", (*known)->name, buffer->name);
+    }
+    return NULL;
+}
+
+static dt_status *verify_collective(const dt_plan *plan, const dt_collective *collective) {
+    const dt_buffer *source = &plan->buffers[collective->source], *target = &plan->buffers[collective->target];
+    bool same = source->dtype == target->dtype;
+    if (collective->kind == DT_COLLECTIVE_ALL_REDUCE)
+        same &= dt_shape_elements(source->shape, 1, 1) == dt_shape_elements(target->shape, 1, 1);
+    else
+        same &= dt_shape_elements_per_row(source->shape) == dt_shape_elements_per_row(target->shape);
+    if (!same) return dt_error(DT_INTERNAL, "%s crosses to %s, which holds other elements", source->name, target->name);
+    if (plan->is_placed) DT_TRY(verify_place(plan, collective->source));
+    return plan->is_placed ? verify_place(plan, collective->target) : NULL;
+}
+
+static dt_status *verify_result(const dt_plan *plan, const dt_plan_result *result) {
+    const dt_buffer *buffer = &plan->buffers[result->buffer];
+    if (result->dtype != buffer->dtype || dt_shape_elements(result->shape, 1, 1) > dt_shape_elements(buffer->shape, 1, 1))
+        return dt_error(DT_INTERNAL, "the result %s is not what %s holds", result->name, buffer->name);
+    return plan->is_placed ? verify_place(plan, result->buffer) : NULL;
 }
 
 static dt_status *verify_plan(const dt_plan *plan, dt_arena *arena) {
@@ -208,6 +315,13 @@ static dt_status *verify_plan(const dt_plan *plan, dt_arena *arena) {
         if (runs[k] != 1) return dt_error(DT_INTERNAL, "kernel %s runs %d times", plan->kernels[k].name, runs[k]);
     for (int r = 0; r < plan->n_results; r++)
         if (!earlier(plan->results[r].buffer, plan->n_buffers)) return dt_error(DT_INTERNAL, "result %d has no buffer", r);
+    for (int s = 0; s < plan->n_segments; s++)
+        for (int c = 0; c < plan->segments[s].n_collectives; c++) DT_TRY(verify_collective(plan, &plan->segments[s].collectives[c]));
+    for (int k = 0; k < plan->n_kernels && plan->is_placed; k++)
+        for (int b = 0; b < plan->kernels[k].n_buffers; b++) DT_TRY(verify_place(plan, plan->kernels[k].buffers[b]));
+    for (int r = 0; r < plan->n_results; r++) DT_TRY(verify_result(plan, &plan->results[r]));
+    DT_TRY(verify_arguments(plan, arena, DT_MEMORY_INPUT));
+    DT_TRY(verify_arguments(plan, arena, DT_MEMORY_VARIABLE));
     return NULL;
 }
 

@@ -1,10 +1,11 @@
-/* schedule_join: neighbouring loops that walk memory as one become one. So do they where their iterations are asked for, if only their sum is, such
- * as the number of an element: random numbers are drawn by it. Vectors are longer then, and nests of other shapes the same code. */
+/* schedule_join: neighbouring loops that walk memory as one become one. Loops whose iterations are used as numbers are joined too, if all that is used
+ * of them is l * extent + (l + 1), as in the number of an element, by which random numbers are drawn. Vectors are longer then, and nests of other
+ * shapes are the same code. */
 #include "compiler/kernel/nest.h"
 #include "compiler/passes/schedule.h"
 
 static bool walks_as_one(const dt_nest *nest, const int64_t *coefficients, int l) {
-    return coefficients[l] == coefficients[l + 1] * nest->loops[l + 1].extent;
+    return coefficients[l] == (int64_t)((uint64_t)coefficients[l + 1] * (uint64_t)nest->loops[l + 1].extent);
 }
 
 /* ---- sums of iterations ---- */
@@ -13,7 +14,7 @@ static bool walks_as_one(const dt_nest *nest, const int64_t *coefficients, int l
 typedef struct linear {
     int64_t *coefficients; /* [n_loops] NULL: it is none */
     int64_t constant;
-    bool is_used; /* by what is no such sum */
+    bool is_used; /* something other than such a sum reads it */
 } linear;
 
 static bool is_constant(const dt_nest *nest, const linear *x) {
@@ -21,6 +22,9 @@ static bool is_constant(const dt_nest *nest, const linear *x) {
         if (x->coefficients[l] != 0) return false;
     return true;
 }
+
+/* As i64 scalars are computed. */
+static int64_t wrapped(bool product, int64_t x, int64_t y) { return (int64_t)(product ? (uint64_t)x * (uint64_t)y : (uint64_t)x + (uint64_t)y); }
 
 /* x + y, or x * y if one of them is constant. */
 static void combine(dt_arena *arena, const dt_nest *nest, const dt_instruction *x, linear *all, linear *result) {
@@ -34,8 +38,8 @@ static void combine(dt_arena *arena, const dt_nest *nest, const dt_instruction *
     }
     result->coefficients = DT_NEW_ARRAY(arena, int64_t, nest->n_loops);
     for (int l = 0; l < nest->n_loops; l++)
-        result->coefficients[l] = product ? a->coefficients[l] * b->constant : a->coefficients[l] + b->coefficients[l];
-    result->constant = product ? a->constant * b->constant : a->constant + b->constant;
+        result->coefficients[l] = wrapped(product, a->coefficients[l], product ? b->constant : b->coefficients[l]);
+    result->constant = wrapped(product, a->constant, b->constant);
 }
 
 static void use_address(linear *all, const dt_address *address) {
@@ -68,7 +72,7 @@ static linear *find_sums(dt_arena *arena, const dt_nest *nest) {
     return all;
 }
 
-/* Whether iterations of l and l + 1 are asked for as one walk, if they are. */
+/* Whether all that is used of loops l and l + 1 is l * extent + (l + 1). */
 static bool are_asked_as_one(const dt_nest *nest, const linear *sums, int l) {
     for (int i = 0; i < nest->n_instructions; i++)
         if (sums[i].is_used && sums[i].coefficients != NULL && !walks_as_one(nest, sums[i].coefficients, l)) return false;

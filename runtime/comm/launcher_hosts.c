@@ -73,7 +73,7 @@ static dt_status *ask_pmix(const dt_launcher *launcher, int n, dt_arena *arena, 
     void *library;
     DT_TRY(dt_shared_library_open("DT_PMIX", names, &library));
     if (library == NULL) return not_told(launcher, "there is no libpmix.so.2");
-    pmix_library pmix;
+    pmix_library pmix = {0};
     *(void **)&pmix.init = dlsym(library, "PMIx_Init");
     *(void **)&pmix.get = dlsym(library, "PMIx_Get");
     *(void **)&pmix.finalize = dlsym(library, "PMIx_Finalize");

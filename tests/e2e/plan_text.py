@@ -95,7 +95,7 @@ def check_errors(folder):
     plan, good = folder / "bad.plan", dtc("--cpu", LEVELS[0], "--emit=kernels", SOURCE / "examples/perceptron.dt")[0].decode()
     for change, message in (
         (lambda text: "", "bad.plan:1:1: there is no plan here"),
-        (lambda text: text.replace("plan ", "plane ", 1), "expected plan"),
+        (lambda text: text.replace("plan ", "plane ", 1), "expected a line of the plan, or the next plan"),
         (lambda text: text[: len(text) // 2], "expected"),
         (lambda text: text.replace("l0 < B, l1 < 784", "l0 < B, l1 < 785"), "an address lies past"),
         (lambda text: text.replace("s1 = f32 load", "s1 = f64 load"), "a load has another type than its buffer"),

@@ -11,8 +11,8 @@
 static const char *const rare_nests[] = {
     "%0 a: f32[B, 6, 7], %1 b: f32[1]) {\n  %9: i64[B] = argmax(%0, axes=[1, 2])",
     "%0 a: u8[3, B, 9], %1 b: f32[1]) {\n  %9: i64[3] = argmin(%0, axes=[1, 2])",
-    "%0 a: f32[B, 5, 9], %1 b: f32[1]) {\n  %2: i64[B] = argmax(%0, axes=[1, 2])\n  %3: f32[B] = reduce_max(%0, axes=[1, 2])\n"
-    "  %4: f32[B] = convert(%2, to=f32)\n  %9: f32[B] = add(%3, %4)",
+    ("%0 a: f32[B, 5, 9], %1 b: f32[1]) {\n  %2: i64[B] = argmax(%0, axes=[1, 2])\n  %3: f32[B] = reduce_max(%0, axes=[1, 2])\n"
+     "  %4: f32[B] = convert(%2, to=f32)\n  %9: f32[B] = add(%3, %4)"),
     "%0 a: f64[B, 67], %1 b: f32[1]) {\n  %9: f16[B, 67] = convert(%0, to=f16)",
     "%0 a: f32[B, 45], %1 b: f32[1]) {\n  %2: f32[B, 45] = constant(value=0.125, shape=[-1, 45], dtype=f32)\n"
     "  %3: f32[B, 45] = multiply(%0, %2)\n  %4: f32[B, 45] = round(%3)\n  %5: i64[B] = argmax(%4, axes=[1])\n"

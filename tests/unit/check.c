@@ -93,7 +93,7 @@ typedef dt_status *(*check_function)(dt_arena *arena, const dt_check *check, siz
 static bool is_wrong(const char *source, check_function run, mistake mistake) {
     dt_arena *arena = dt_arena_create();
     dt_check check = {0};
-    dt_finding finding;
+    dt_finding finding = {0};
     planted = NONE;
     dt_status *status = dt_check_prepare(arena, elaborate(arena, source), &check);
     planted = mistake;

@@ -47,6 +47,7 @@ static void begin(bench *b) {
     b->plan.capacity = CAPACITY;
     b->plan.microbatch_rows = CAPACITY;
     b->plan.is_placed = true;
+    b->plan.bytes.replica = b->plan.bytes.scratch = b->plan.bytes.device = (int64_t)1 << 40;
     b->kernel.name = "kernel_under_test";
     b->launch = (dt_launch){.rows = 5, .row_offset = 32, .valid = 11, .global_batch = 32, .replicas = 2, .counter = 3, .seed = 77};
     b->random = 0x9e3779b97f4a7c15u;
