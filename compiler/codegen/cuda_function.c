@@ -70,7 +70,7 @@ const char *dt_cuda_count(dt_cuda_function *f, const dt_nest *nest, uint64_t set
 /* Declares the loops of `set` that have been named. */
 static void declare_loops(dt_cuda_nest *n, uint64_t set, const char *index) {
     dt_cuda_function *f = n->f;
-    assert(n->nest->n_loops <= 64);
+    assert(n->nest->n_loops >= 0 && n->nest->n_loops <= 64);
     int outermost = 0;
     while (outermost < n->nest->n_loops && (!(set >> outermost & 1) || n->nest->loops[outermost].extent == 1)) outermost++;
     int64_t stride = 1;

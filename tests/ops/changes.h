@@ -14,13 +14,13 @@ static const char *const rare_nests[] = {
     ("%0 a: f32[B, 5, 9], %1 b: f32[1]) {\n  %2: i64[B] = argmax(%0, axes=[1, 2])\n  %3: f32[B] = reduce_max(%0, axes=[1, 2])\n"
      "  %4: f32[B] = convert(%2, to=f32)\n  %9: f32[B] = add(%3, %4)"),
     "%0 a: f64[B, 67], %1 b: f32[1]) {\n  %9: f16[B, 67] = convert(%0, to=f16)",
-    "%0 a: f32[B, 45], %1 b: f32[1]) {\n  %2: f32[B, 45] = constant(value=0.125, shape=[-1, 45], dtype=f32)\n"
-    "  %3: f32[B, 45] = multiply(%0, %2)\n  %4: f32[B, 45] = round(%3)\n  %5: i64[B] = argmax(%4, axes=[1])\n"
-    "  %6: f32[B] = reduce_max(%4, axes=[1])\n  %7: f32[B] = convert(%5, to=f32)\n  %8: f32[B] = subtract(%6, %7)\n"
-    "  %10: f32[B] = constant(value=1.0, shape=[-1], dtype=f32)\n  %11: f32[B] = divide(%10, %6)\n  %9: f32[B] = add(%8, %11)",
-    "%0 a: f32[B, 45], %1 b: f32[1]) {\n  %2: f32[B, 45] = constant(value=0.125, shape=[-1, 45], dtype=f32)\n"
-    "  %3: f32[B, 45] = multiply(%0, %2)\n  %4: f32[B, 45] = round(%3)\n"
-    "  %5: f32[B, 45] = constant(value=0.0, shape=[-1, 45], dtype=f32)\n  %9: f32[B, 45] = maximum(%4, %5)",
+    ("%0 a: f32[B, 45], %1 b: f32[1]) {\n  %2: f32[B, 45] = constant(value=0.125, shape=[-1, 45], dtype=f32)\n"
+     "  %3: f32[B, 45] = multiply(%0, %2)\n  %4: f32[B, 45] = round(%3)\n  %5: i64[B] = argmax(%4, axes=[1])\n"
+     "  %6: f32[B] = reduce_max(%4, axes=[1])\n  %7: f32[B] = convert(%5, to=f32)\n  %8: f32[B] = subtract(%6, %7)\n"
+     "  %10: f32[B] = constant(value=1.0, shape=[-1], dtype=f32)\n  %11: f32[B] = divide(%10, %6)\n  %9: f32[B] = add(%8, %11)"),
+    ("%0 a: f32[B, 45], %1 b: f32[1]) {\n  %2: f32[B, 45] = constant(value=0.125, shape=[-1, 45], dtype=f32)\n"
+     "  %3: f32[B, 45] = multiply(%0, %2)\n  %4: f32[B, 45] = round(%3)\n"
+     "  %5: f32[B, 45] = constant(value=0.0, shape=[-1, 45], dtype=f32)\n  %9: f32[B, 45] = maximum(%4, %5)"),
     "%0 a: f32[3, 20, 40], %1 b: f32[3, 40, 24]) {\n  %9: f32[3, 20, 24] = matmul(%0, %1)",
     "%0 a: f32[5, B], %1 b: f32[20, B]) {\n  %9: f32[5, 20] = matmul(%0, %1, transpose_b=true)",
     "%0 a: f32[B, 37, 3], %1 b: f32[B, 37, 3]) {\n  %2: f32[B, 37, 3] = multiply(%0, %1)\n  %9: f32[3] = reduce_sum(%2, axes=[0, 1])",
@@ -29,8 +29,8 @@ static const char *const rare_nests[] = {
     "%0 a: f32[B, 5, 150], %1 b: f32[150, 24]) {\n  %9: f32[B, 5, 24] = matmul(%0, %1)",
     "%0 a: f32[40, 130], %1 b: f32[130, 33]) {\n  %9: f32[40, 33] = matmul(%0, %1, precision=\"bf16\")",
     "%0 a: f64[60, 30], %1 b: f64[60, 18]) {\n  %9: f64[30, 18] = matmul(%0, %1, transpose_a=true)",
-    "%0 a: f32[B, 7, 40], %1 b: f32[B, 7, 24]) {\n  %9: f32[40, 24] = dot_general(%0, %1, a_batch=[], b_batch=[], a_contract=[0, 1], b_contract=[0, "
-    "1])",
+    ("%0 a: f32[B, 7, 40], %1 b: f32[B, 7, 24]) {\n  %9: f32[40, 24] = dot_general(%0, %1, a_batch=[], b_batch=[], a_contract=[0, 1], b_contract=[0, "
+     "1])"),
     "%0 a: f32[B, 8, 8, 16, 1], %1 b: f32[3, 3, 1, 16, 1]) {\n  %9: f32[B, 6, 6, 16, 1] = conv2d(%0, %1)",
     "%0 a: f32[B, 24], %1 b: i64[B]) {\n  %9: f32[5, 24] = scatter_add(%0, %1, size=5)",
     "%0 a: f32[B, 4, 4, 10], %1 b: f32[1]) {\n  %9: f32[B, 6, 6, 10] = sum_pool2d_gradient(%0, input=[6, 6], size=[3, 3], strides=[1, 1])",
