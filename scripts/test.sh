@@ -19,7 +19,7 @@ if [ $full = no ]; then
     scripts/install.sh g++ unzip minisign help2man pkg-config libopenmpi-dev openmpi-bin python3-dev
 else
     scripts/install.sh g++ unzip minisign help2man pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich python3-dev libzstd-dev xz-utils binutils debootstrap clang \
-        slurmctld slurmd slurm-client munge iproute2 bible-kjv clang-tidy-19 cppcheck valgrind
+        slurmctld slurmd slurm-client munge iproute2 bible-kjv clang-tidy-19 cppcheck valgrind gcc-aarch64-linux-gnu qemu-user
     scripts/install.sh "libclang-rt-$(clang -dumpversion | cut -d . -f 1)-dev" # the fuzzers' part of clang
 fi
 
