@@ -33,9 +33,12 @@ static dt_status *read_tensor(dt_api_call *call, job *job, const char *path, con
         if (dim == DT_BATCH && *rows < 0) *rows = got;
         fits = dim == DT_BATCH ? got == *rows : got == dim;
     }
-    if (!fits)
-        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "%s is %s, and its rows are as many as those of the inputs before it", buffer->name,
-                           type.data);
+    if (!fits) {
+        dt_text got = {.arena = call->arena};
+        dt_shape_print(&got, file->header.dtype, (dt_shape){file->header.n_dims, file->header.dims});
+        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "is %s, and %s is %s%s", got.data, buffer->name, type.data,
+                           *rows >= 0 ? dt_arena_format(call->arena, ", of as many rows as the inputs before it have: %" PRId64, *rows) : "");
+    }
     if (*rows > job->plan->microbatch_rows)
         return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "the plan has room for %" PRId64 " rows, not for %" PRId64, job->plan->microbatch_rows,
                            *rows);
@@ -58,7 +61,8 @@ static dt_status *read_inputs(dt_api_call *call, job *job, const dt_buffer **buf
     const dtc_run_options *options = &job->options;
     dt_text names = {.arena = call->arena};
     int n = job->plan->n_inputs;
-    for (int i = 0; i < n && i < 100; i++) dt_text_format(&names, "%s%s", i > 0 ? ", " : "", buffers[i] != NULL ? buffers[i]->name : "one that is not read");
+    for (int i = 0; i < n && i < 100; i++)
+        dt_text_format(&names, "%s%s", i > 0 ? ", " : "", buffers[i] != NULL ? buffers[i]->name : "one that is not read");
     if (options->n_inputs != (size_t)n)
         return dt_error(DT_INVALID_ARGUMENT, "the plan %s has %d input%s%s%s: name a file for each with --input", job->plan->name, n, dt_plural(n),
                         n > 0 ? ", " : "", n > 0 ? names.data : "");

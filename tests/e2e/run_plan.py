@@ -55,7 +55,7 @@ def check_errors(folder):
         assert message in said, f"{options}: {said!r}"
     numpy.save(folder / "wrong.npy", numpy.zeros((2, 28, 27), numpy.uint8))
     numpy.save(folder / "long.npy", numpy.zeros((ROWS + 1, 28, 28), numpy.uint8))
-    for file, message in (("wrong.npy", "image is u8[B, 28, 28]"), ("long.npy", f"the plan has room for {ROWS} rows, not for {ROWS + 1}")):
+    for file, message in (("wrong.npy", "is u8[2, 28, 27], and image is u8[B, 28, 28]"), ("long.npy", f"the plan has room for {ROWS} rows, not for {ROWS + 1}")):
         said = run("dtc", "run", plan, "--plan", "predict", "--input", folder / file, "-o", folder / "out", code=1)
         assert message in said, said
     run("dtc", "run", plan, code=2)
