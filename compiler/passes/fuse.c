@@ -254,6 +254,7 @@ static const char *line_of(dt_fusion *f, const dt_value *value) {
 /* The report that a collective is for, if it sums one of a step's aggregates: "report loss, fashion_cnn.dt:23". */
 static const char *report_of(dt_fusion *f, const dt_value *collective) {
     const dt_module *module = f->compilation->module;
+    if (collective->shape.rank > 0) return NULL; /* an aggregate crosses as a scalar */
     const bool *from = scalars_from(f, collective);
     for (size_t s = 0; s < module->steps.n; s++) {
         const dt_step *step = &module->steps.items[s];
