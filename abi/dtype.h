@@ -22,7 +22,7 @@ typedef enum dt_dtype {
 #define X(enumerator, name, bytes, safetensors, kind, is_signed) DT_##enumerator,
     DT_DTYPES(X)
 #undef X
-        DT_N_DTYPES
+    DT_N_DTYPES
 } dt_dtype;
 
 static inline size_t dt_dtype_bytes(dt_dtype dtype) {
@@ -76,6 +76,20 @@ static inline void dt_dtype_limits(dt_dtype dtype, int64_t *least, int64_t *grea
 static inline dt_dtype dt_dtype_from_name(const char *name) {
     for (int d = 0; d < DT_N_DTYPES; d++)
         if (strcmp(dt_dtype_name((dt_dtype)d), name) == 0) return (dt_dtype)d;
+    return DT_N_DTYPES;
+}
+
+/* NumPy's kind and size, "f4"; NULL: it has no such type. */
+static inline const char *dt_dtype_numpy_name(dt_dtype dtype) {
+    static const char *const names[DT_N_DTYPES] = {
+        [DT_F32] = "f4", [DT_F16] = "f2", [DT_F64] = "f8", [DT_I8] = "i1", [DT_U8] = "u1", [DT_I32] = "i4", [DT_I64] = "i8", [DT_BOOL] = "b1"};
+    return names[dtype];
+}
+
+/* DT_N_DTYPES when there is no such type. */
+static inline dt_dtype dt_dtype_from_numpy_name(const char *name) {
+    for (int d = 0; d < DT_N_DTYPES; d++)
+        if (dt_dtype_numpy_name((dt_dtype)d) != NULL && strcmp(dt_dtype_numpy_name((dt_dtype)d), name) == 0) return (dt_dtype)d;
     return DT_N_DTYPES;
 }
 

@@ -5,33 +5,14 @@
 #include "base/memory.h"
 #include "base/text.h"
 
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     MOST_HEADER_BYTES = 1 << 16
 };
-
-/* X(dtype, NumPy's kind and size); little endian, or '|' where there is but one byte. bf16 has none. */
-#define NPY_DTYPES(X)                                                                                                                                \
-    X(F32, "f4")                                                                                                                                     \
-    X(F16, "f2")                                                                                                                                     \
-    X(F64, "f8")                                                                                                                                     \
-    X(I8, "i1")                                                                                                                                      \
-    X(U8, "u1")                                                                                                                                      \
-    X(I32, "i4")                                                                                                                                     \
-    X(I64, "i8")                                                                                                                                     \
-    X(BOOL, "b1")
-
-static const char *descr_of(dt_dtype dtype) {
-    switch (dtype) {
-#define X(enumerator, descr)                                                                                                                         \
-    case DT_##enumerator: return descr;
-        NPY_DTYPES(X)
-#undef X
-    default: return NULL;
-    }
-}
 
 /* The text after 'key': in the dictionary, or NULL. */
 static const char *value_of(const char *dictionary, const char *key) {
@@ -45,22 +26,27 @@ static const char *value_of(const char *dictionary, const char *key) {
     return found;
 }
 
+size_t dt_npy_element_bytes(const char *type) { return (size_t)(type[1] - '0'); }
+
+static dt_status *refuse_type(const char *path, const char *descr, size_t n) {
+    return dt_error_in(DT_DATA_LOSS, path, 0, "elements of type %.*s cannot be read; convert the array with .astype()", (int)n, descr);
+}
+
+dt_status *dt_npy_refuse_type(const char *path, const dt_npy_header *header) {
+    char descr[4] = {dt_npy_element_bytes(header->type) == 1 ? '|' : header->big_endian ? '>' : '<', header->type[0], header->type[1]};
+    return refuse_type(path, descr, 3);
+}
+
 static dt_status *parse_descr(const char *path, const char *dictionary, dt_npy_header *header) {
     const char *descr = value_of(dictionary, "'descr'");
     if (descr == NULL || descr[0] != '\'' || descr[1] == 0)
         return dt_error_in(DT_DATA_LOSS, path, 0, "is not a .npy file of numbers: its header has no simple 'descr'");
+    size_t n = strcspn(descr + 1, "'");
     char order = descr[1];
-    for (int d = 0; d < DT_N_DTYPES; d++) {
-        const char *name = descr_of((dt_dtype)d);
-        if (name == NULL || strncmp(descr + 2, name, 2) != 0 || descr[4] != '\'') continue;
-        bool one_byte = dt_dtype_bytes((dt_dtype)d) == 1;
-        if (!one_byte && order != '<' && order != '>') break;
-        header->dtype = (dt_dtype)d;
-        header->big_endian = !one_byte && order == '>';
-        return NULL;
-    }
-    return dt_error_in(DT_DATA_LOSS, path, 0, "elements of type %.*s cannot be read; convert the array with .astype()", (int)strcspn(descr + 1, "'"),
-                       descr + 1);
+    if (n != 3 || descr[3] < '1' || descr[3] > '8' || (descr[3] != '1' && order != '<' && order != '>')) return refuse_type(path, descr + 1, n);
+    snprintf(header->type, sizeof header->type, "%.2s", descr + 2);
+    header->big_endian = descr[3] != '1' && order == '>';
+    return NULL;
 }
 
 static dt_status *parse_shape(const char *path, const char *dictionary, dt_npy_header *header) {
@@ -131,7 +117,7 @@ static dt_status *parse_header(const char *path, const char *bytes, size_t n_byt
 
 /* Whether so many bytes follow the header, and no more. */
 static dt_status *check_size(const char *path, const dt_npy_header *header, size_t n_rest) {
-    uint64_t n = dt_dtype_bytes(header->dtype);
+    uint64_t n = dt_npy_element_bytes(header->type);
     bool overflows = false;
     for (int d = 0; d < header->n_dims; d++) overflows |= __builtin_mul_overflow(n, (uint64_t)header->dims[d], &n);
     if (overflows || n != n_rest) return dt_error_in(DT_DATA_LOSS, path, 0, "the file is truncated or altered: its header promises another length");
@@ -155,22 +141,10 @@ void dt_npy_free(dt_npy *array) {
     *array = (dt_npy){0};
 }
 
-static void append_elements(dt_text *text, dt_dtype dtype, const void *elements, size_t n) {
-    if (dtype != DT_BF16) {
-        dt_text_append_bytes(text, elements, n * dt_dtype_bytes(dtype));
-        return;
-    }
-    const uint16_t *halves = elements;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits = (uint32_t)halves[i] << 16;
-        dt_text_append_bytes(text, (const char *)&bits, sizeof bits);
-    }
-}
-
-dt_status *dt_npy_write(const char *path, dt_dtype dtype, int n_dims, const int64_t *dims, const void *elements) {
-    dt_dtype written = dtype == DT_BF16 ? DT_F32 : dtype;
+dt_status *dt_npy_write(const char *path, const char *type, int n_dims, const int64_t *dims, const void *elements) {
     dt_text dictionary = {0}, text = {0};
-    dt_text_format(&dictionary, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", dt_dtype_bytes(written) == 1 ? '|' : '<', descr_of(written));
+    size_t element_bytes = dt_npy_element_bytes(type);
+    dt_text_format(&dictionary, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", element_bytes == 1 ? '|' : '<', type);
     size_t n = 1;
     for (int i = 0; i < n_dims; i++) {
         dt_text_format(&dictionary, i + 1 < n_dims ? "%lld, " : n_dims == 1 ? "%lld," : "%lld", (long long)dims[i]);
@@ -183,7 +157,7 @@ dt_status *dt_npy_write(const char *path, dt_dtype dtype, int n_dims, const int6
     unsigned char start[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)dictionary.n, (unsigned char)(dictionary.n >> 8)};
     dt_text_append_bytes(&text, (const char *)start, sizeof start);
     if (!dictionary.failed) dt_text_append_bytes(&text, dictionary.data, dictionary.n);
-    append_elements(&text, dtype, elements, n);
+    dt_text_append_bytes(&text, elements, n * element_bytes);
     dt_status *status = dictionary.failed || text.failed ? dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "no memory for its content")
                                                          : dt_file_write_atomic(path, text.data, text.n);
     dt_text_free(&dictionary);

@@ -2,13 +2,14 @@
 #ifndef DT_BASE_NPY_H
 #define DT_BASE_NPY_H
 
-#include "abi/dtype.h"
 #include "base/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 typedef struct dt_npy_header {
-    dt_dtype dtype;
+    char type[3]; /* NumPy's kind and size: "f4" */
     bool big_endian;
     int n_dims;
     int64_t *dims; /* [n_dims], each >= 0; dt_allocate, owned by the caller of the parser, also after an error */
@@ -25,8 +26,12 @@ typedef struct dt_npy {
 dt_status *dt_npy_read(const char *path, dt_npy *array);
 void dt_npy_free(dt_npy *array);
 
-/* Writes `n_elements` = the product of dims. bf16, which NumPy does not have, is written as f32. Atomic, as dt_file_write_atomic. */
-dt_status *dt_npy_write(const char *path, dt_dtype dtype, int n_dims, const int64_t *dims, const void *elements);
+size_t dt_npy_element_bytes(const char *type);
+/* What is said of a type that the caller does not have. */
+dt_status *dt_npy_refuse_type(const char *path, const dt_npy_header *header);
+
+/* Writes as many elements as the product of dims. Atomic, as dt_file_write_atomic. */
+dt_status *dt_npy_write(const char *path, const char *type, int n_dims, const int64_t *dims, const void *elements);
 
 /* ---- for who reads a file piece by piece: its first eight bytes, the length of the header behind them, the header ---- */
 

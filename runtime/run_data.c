@@ -3,8 +3,8 @@
  * same one, so order, random maps and the short batch at the end of an epoch are too. */
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/npy.h"
 #include "base/text.h"
+#include "runtime/data/arrays.h"
 #include "runtime/run.h"
 
 #include <inttypes.h>
@@ -49,7 +49,7 @@ static dt_status *write_array(const char *folder, const char *name, dt_dtype dty
                               dt_log *log) {
     dt_text path = {0};
     dt_text_format(&path, "%s/%s.npy", folder, name);
-    dt_status *status = path.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : dt_npy_write(path.data, dtype, n_dims, dims, bytes->data);
+    dt_status *status = path.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : dt_array_write(path.data, dtype, n_dims, dims, bytes->data);
     if (status == NULL) dt_log_written(log, path.data, dtype, n_dims, dims);
     dt_text_free(&path);
     return status;

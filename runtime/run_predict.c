@@ -2,8 +2,8 @@
  * pictures. Of several processes each runs its rows of every batch; the one that leads gets all, and writes. */
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/npy.h"
 #include "base/text.h"
+#include "runtime/data/arrays.h"
 #include "runtime/data_check.h"
 #include "runtime/png_file.h"
 #include "runtime/run.h"
@@ -94,7 +94,7 @@ static dt_status *write_result(const prediction *all, int i, const char *folder,
     dt_text_format(&path, "%s/%s.npy", folder, tensor->name);
     dt_status *status = dims == NULL || path.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
     for (int d = 0; status == NULL && d < tensor->n_dims; d++) dims[d] = d == 0 && tensor->has_rows ? all->n_rows : tensor->dims[d];
-    if (status == NULL) status = dt_npy_write(path.data, tensor->dtype, tensor->n_dims, dims, all->results[i].data);
+    if (status == NULL) status = dt_array_write(path.data, tensor->dtype, tensor->n_dims, dims, all->results[i].data);
     if (status == NULL) dt_log_written(log, path.data, tensor->dtype, tensor->n_dims, dims);
     dt_release(dims);
     dt_text_free(&path);

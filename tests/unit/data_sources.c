@@ -1,6 +1,5 @@
 /* sources: idx, npy and csv, whole, gzipped, and wrong in every way that was thought of. */
 #include "base/memory.h"
-#include "base/npy.h"
 #include "runtime/data/arrays.h"
 #include "runtime/data/safetensors.h"
 #include "tests/support/npy_file.h"
@@ -224,7 +223,7 @@ static void rows_are_read_one_at_a_time(void **state) {
     scratch_write("images", file, make_images(file, 1000));
     scratch_write_gzip("labels.gz", file, make_labels(file, 1000));
     scratch_write("numbers", big_endian, sizeof big_endian);
-    assert_ok(dt_npy_write(scratch_path("d.npy"), DT_F64, 2, (int64_t[]){3, 2}, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL"));
+    assert_ok(dt_array_write(scratch_path("d.npy"), DT_F64, 2, (int64_t[]){3, 2}, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL"));
     static const struct {
         const char *kind, *names[2];
         int n;
@@ -279,7 +278,7 @@ static void npy_comes_back(void **state) {
     (void)state;
     const float numbers[6] = {1, 2.5f, -3, 4, 5, 6};
     const int64_t dims[2] = {3, 2};
-    assert_ok(dt_npy_write(scratch_path("a.npy"), DT_F32, 2, dims, numbers));
+    assert_ok(dt_array_write(scratch_path("a.npy"), DT_F32, 2, dims, numbers));
     dt_source *source;
     assert_ok(open_one("npy", "a.npy", &source));
     assert_ok(dt_source_wait(source, 3));
@@ -291,7 +290,7 @@ static void npy_comes_back(void **state) {
 
     for (int dtype = 0; dtype < DT_N_DTYPES; dtype++) {
         const unsigned char elements[16] = {1, 0, 0x80, 0x3f};
-        assert_ok(dt_npy_write(scratch_path("b.npy"), (dt_dtype)dtype, 1, (int64_t[]){2}, elements));
+        assert_ok(dt_array_write(scratch_path("b.npy"), (dt_dtype)dtype, 1, (int64_t[]){2}, elements));
         assert_ok(open_one("npy", "b.npy", &source));
         assert_int_equal(source->columns[0].tensor.dtype, dtype == DT_BF16 ? DT_F32 : dtype);
         dt_source_close(source);
@@ -431,7 +430,7 @@ static void sources_stand_side_by_side(void **state) {
     (void)state;
     unsigned char file[200];
     scratch_write("labels", file, make_labels(file, 9));
-    assert_ok(dt_npy_write(scratch_path("a.npy"), DT_F32, 1, (int64_t[]){4}, "0123456789abcdef"));
+    assert_ok(dt_array_write(scratch_path("a.npy"), DT_F32, 1, (int64_t[]){4}, "0123456789abcdef"));
     const dt_artifact_argument first[] = {{.kind = DT_ARGUMENT_STRING, .string = "labels"}};
     dt_artifact_argument second[] = {{.name = "source", .kind = DT_ARGUMENT_STRING, .string = "npy"},
                                      {.kind = DT_ARGUMENT_STRING, .string = "a.npy"}};
@@ -468,7 +467,7 @@ static void files_are_read_as_their_names_say(void **state) {
     (void)state;
     unsigned char file[200];
     scratch_write("labels", file, make_labels(file, 2));
-    assert_ok(dt_npy_write(scratch_path("a.npy"), DT_F32, 1, (int64_t[]){2}, "12345678"));
+    assert_ok(dt_array_write(scratch_path("a.npy"), DT_F32, 1, (int64_t[]){2}, "12345678"));
     dt_source *source;
     assert_ok(open_named("files", 2, (const char *[]){scratch_path("a.npy"), "labels"}, &source));
     assert_int_equal(source->columns[0].tensor.dtype, DT_F32);
@@ -531,7 +530,7 @@ static void without_memory_opening_fails(void **state) {
     unsigned char file[200];
     size_t n_bytes = make_images(file, 10);
     scratch_write_gzip("images.gz", file, n_bytes);
-    assert_ok(dt_npy_write(scratch_path("a.npy"), DT_F32, 1, (int64_t[]){2}, "12345678"));
+    assert_ok(dt_array_write(scratch_path("a.npy"), DT_F32, 1, (int64_t[]){2}, "12345678"));
     scratch_write("numbers.csv", "a,b\n1,2\n", 8);
     unsigned char sum[DT_SHA256_BYTES];
     unlink(scratch_path("t.safetensors"));
