@@ -101,12 +101,12 @@ typedef struct dtc_bytes {
 /* ---- compile ---- */
 
 typedef struct dtc_compile_options {
-    size_t size;            /* sizeof(dtc_compile_options) */
-    const char *output;     /* file to write; NULL: none, or if there is no place for bytes either, the program's path with .dtx */
-    const char *target;     /* "cpu" or NULL; "cuda", which is beside cpu; "cuda:sm_90,compute_90" */
-    const char *cpu;        /* instruction sets: "x86-64-v3,x86-64-v4" or NULL; "native" */
-    const char *optimize;   /* what not to do: "no-fuse,no-tile"; NULL: leave nothing out */
-    const char *emit;       /* a stage as text instead of the artifact: "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "c", "cuda" */
+    size_t size;          /* sizeof(dtc_compile_options) */
+    const char *output;   /* file to write; NULL: none, or if there is no place for bytes either, the program's path with .dtx */
+    const char *target;   /* "cpu" or NULL; "cuda", which is beside cpu; "cuda:sm_90,compute_90" */
+    const char *cpu;      /* instruction sets: "x86-64-v3,x86-64-v4" or NULL; "native" */
+    const char *optimize; /* what not to do: "no-fuse,no-tile"; NULL: leave nothing out */
+    const char *emit; /* a stage as text instead of the artifact: "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "c", "cuda"; or code, "object" */
     const char *dump_after; /* a pass, or "all": what the program is after it is told as a DTC_REPORT */
     int time_passes;        /* not 0: where the time went is told as a DTC_REPORT */
     const char *depfile;    /* file to write: the output and the files that it was made of, as a rule for make and ninja; NULL: none */
@@ -117,6 +117,8 @@ DT_API dt_status *dtc_check_options(const dtc_program *program, const dtc_compil
 
 /* Compiles a program.
  *
+ * program  or plans in text form, as `emit` "kernels" gives them, if the name of the file ends in .plan: for `emit` "kernels", "plan", "llvm", "asm",
+ *          "c" or "object" alone
  * options  NULL: an artifact for CPUs.
  * bytes    the artifact, or the stage; NULL: only the file is wanted. Zeros after an error.
  * Returns  DT_INVALID_ARGUMENT for a program with mistakes: its place is the first one's. */

@@ -55,9 +55,13 @@ dt_status *dt_api_load(dt_api_call *call, dt_module **module);
 /* A graph in text form, whatever the name of its file. */
 dt_status *dt_api_load_graph(dt_api_call *call, dt_module **module);
 
+bool dt_api_ends_in(const char *path, const char *suffix);
+
 /* Plans in text form, of a file whose name ends in .plan. */
 bool dt_api_is_plan(const dt_api_call *call);
 dt_status *dt_api_load_plans(dt_api_call *call, dt_plan_sets *sets);
+/* DT_INVALID_ARGUMENT: its buffers have no places yet. */
+dt_status *dt_api_check_placed(const dt_api_call *call, const dt_plan *plan);
 
 /* The text of call->program, as call->source. What is no text is an error: a device, an artifact, a byte of 0, after which nothing would be read. */
 dt_status *dt_api_read_source(dt_api_call *call);

@@ -83,17 +83,19 @@ static dt_status *read_target(job *job) {
     return dt_status_annotate(dt_api_cuda_parse_target(target, &job->cuda), "--target %s", target);
 }
 
+/* Of one instruction set, of CPUs. */
+static bool is_code(stage stage) { return stage >= STAGE_LLVM && stage <= STAGE_OBJECT; }
+
 static dt_status *read_stage(job *job) {
     const char *emit = job->options.emit;
     if (emit == NULL) return NULL;
     while (job->emit < N_STAGES && (job->emit == STAGE_ARTIFACT || strcmp(emit, stage_names[job->emit]) != 0)) job->emit++;
     if (job->emit == N_STAGES) return dt_error(DT_INVALID_ARGUMENT, "there is no stage \"%s\" to print", emit);
-    bool is_code = job->emit >= STAGE_LLVM && job->emit <= STAGE_OBJECT;
     if (job->emit == STAGE_CUDA && job->target != DT_TARGET_CUDA)
         return dt_error(DT_INVALID_ARGUMENT, "--emit=cuda prints what --target cuda generates");
-    if (job->target == DT_TARGET_CUDA && is_code)
+    if (job->target == DT_TARGET_CUDA && is_code(job->emit))
         return dt_error(DT_INVALID_ARGUMENT, "--emit=%s prints what --target cpu generates; try --emit=cuda", emit);
-    if (job->options.cpu && job->n_levels > 1 && is_code)
+    if (job->options.cpu && job->n_levels > 1 && is_code(job->emit))
         return dt_error(DT_INVALID_ARGUMENT, "--emit=%s prints the code of one level, --cpu %s names %d", emit, job->options.cpu, job->n_levels);
     return NULL;
 }
@@ -188,11 +190,6 @@ static dt_status *emit_stage(job *job, const dt_compilation *compilation) {
 }
 
 /* ---- the artifact ---- */
-
-static bool has_suffix(const char *path, const char *suffix) {
-    size_t n = strlen(path), n_suffix = strlen(suffix);
-    return n > n_suffix && strcmp(path + n - n_suffix, suffix) == 0;
-}
 
 /* What made this artifact, as flags that would make it again. */
 static size_t list_flags(dt_api_call *call, const job *job, const char *const **flags) {
@@ -318,7 +315,7 @@ static dt_status *find_output(dt_api_call *call, job *job, const dt_module *modu
     const char *program = call->program.path;
     bool is_artifact = job->emit == STAGE_ARTIFACT;
     if (job->options.output == NULL && job->bytes == NULL && is_artifact) {
-        int n = (int)strlen(program) - (has_suffix(program, ".dt") ? 3 : 0);
+        int n = (int)strlen(program) - (dt_api_ends_in(program, ".dt") ? 3 : 0);
         job->options.output = dt_arena_format(call->arena, "%.*s.dtx", n, program);
     }
     const char *output = job->options.output, *depfile = job->options.depfile;
@@ -327,7 +324,7 @@ static dt_status *find_output(dt_api_call *call, job *job, const dt_module *modu
     if (depfile != NULL) DT_TRY(dt_api_check_output(program, depfile));
     if (output != NULL) DT_TRY(dt_api_check_output(program, output));
     if (!is_artifact) return NULL;
-    if (output != NULL && has_suffix(output, ".dt"))
+    if (output != NULL && dt_api_ends_in(output, ".dt"))
         return dt_error(DT_INVALID_ARGUMENT, "-o %s: .dt is the end of a program's name, .dtx that of an artifact's", output);
     return module->capacity > 0 ? NULL : dt_error_in(DT_INVALID_ARGUMENT, program, 0, "for how many rows is memory to be planned? --batch says it");
 }
@@ -349,23 +346,27 @@ static dt_status *compile(dt_api_call *call, job *job, dt_compilation *compilati
     return job->emit != STAGE_ARTIFACT ? emit_stage(job, compilation) : generate(call, job, compilation, graph->data, timings);
 }
 
+/* What code, choices and summaries need of plans that were read: printing them again needs nothing. */
+static dt_status *check_plans(const dt_api_call *call, const job *job) {
+    const char *path = call->program.path;
+    const dt_plan_set *set = &job->plans.items[0];
+    if (job->plans.n > 1)
+        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "there are plans for %d targets: code is made of those for one", job->plans.n);
+    if (job->emit != STAGE_PLAN && set->plans[0]->batched) return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "plans for GPUs become no code for CPUs");
+    for (int p = 0; p < set->n_plans; p++) DT_TRY(dt_api_check_placed(call, set->plans[p]));
+    return NULL;
+}
+
 /* What is left to do for a plan in text form: its code, or to print it. */
 static dt_status *compile_plans(dt_api_call *call, job *job, dt_compilation *compilation) {
     const char *path = call->program.path;
-    bool is_code = job->emit >= STAGE_LLVM && job->emit <= STAGE_OBJECT;
-    if (!is_code && job->emit != STAGE_KERNELS && job->emit != STAGE_PLAN)
+    if (!is_code(job->emit) && job->emit != STAGE_KERNELS && job->emit != STAGE_PLAN)
         return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "a plan says nothing of variables and data: --emit=object, llvm, asm, c, kernels or plan");
     if (job->off != 0 || job->target != DT_TARGET_CPU || job->options.dump_after != NULL)
         return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "a plan has been made: -O, --target and --dump-after are for programs");
     DT_TRY(dt_api_load_plans(call, &job->plans));
     const dt_plan_set *set = &job->plans.items[0];
-    for (int p = 0; p < set->n_plans; p++)
-        if (!set->plans[p]->is_placed && (job->emit != STAGE_KERNELS || job->options.cpu != NULL))
-            return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "the plan %s has no memory yet: `dtc opt --pass plan_memory` plans it",
-                               set->plans[p]->name);
-    if (is_code && job->plans.n > 1)
-        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "there are plans for %d targets: code is made of those for one", job->plans.n);
-    if (is_code && set->plans[0]->batched) return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "plans for GPUs become no code for CPUs");
+    if (job->emit != STAGE_KERNELS || job->options.cpu != NULL) DT_TRY(check_plans(call, job));
     if (set->choices != NULL && job->options.cpu == NULL) job->levels[job->n_levels - 1] = set->choices->target->level;
     compilation->plans = set->plans;
     compilation->n_plans = set->n_plans;

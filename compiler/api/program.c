@@ -163,13 +163,13 @@ static dt_status *elaborate(dt_api_call *call, dt_module **module) {
     return status != NULL || *module != NULL ? status : dt_api_mistakes(call, diagnostics);
 }
 
-static bool ends_in(const char *path, const char *suffix) {
+bool dt_api_ends_in(const char *path, const char *suffix) {
     size_t n = strlen(path), n_suffix = strlen(suffix);
     return n >= n_suffix && strcmp(path + n - n_suffix, suffix) == 0;
 }
 
-static bool is_graph(const char *path) { return ends_in(path, ".ir"); }
-bool dt_api_is_plan(const dt_api_call *call) { return ends_in(call->program.path, ".plan"); }
+static bool is_graph(const char *path) { return dt_api_ends_in(path, ".ir"); }
+bool dt_api_is_plan(const dt_api_call *call) { return dt_api_ends_in(call->program.path, ".plan"); }
 
 dt_status *dt_api_run_passes(dt_api_call *call, dt_compilation *compilation, const dt_passes_options *options) {
     dt_status *status = dt_passes_run(compilation, options);
@@ -210,6 +210,12 @@ dt_status *dt_api_load_plans(dt_api_call *call, dt_plan_sets *sets) {
     DT_TRY(refuse_settings(program, "plan"));
     if (program->batch) return dt_error_in(DT_INVALID_ARGUMENT, program->path, 0, "--batch is for programs: a plan says its rows");
     return dt_plans_parse(call->arena, program->path, call->source, sets);
+}
+
+dt_status *dt_api_check_placed(const dt_api_call *call, const dt_plan *plan) {
+    if (plan->is_placed) return NULL;
+    return dt_error_in(DT_INVALID_ARGUMENT, call->program.path, 0, "the plan %s has no memory yet: `dtc opt --pass plan_memory` plans it",
+                       plan->name);
 }
 
 dt_status *dt_api_load(dt_api_call *call, dt_module **module) {

@@ -27,7 +27,9 @@ static dt_status *read_tensor(dt_api_call *call, job *job, const char *path, con
     DT_TRY(dt_npy_read(path, file));
     dt_text type = {.arena = call->arena};
     dt_shape_print(&type, buffer->dtype, buffer->shape);
-    bool fits = file->header.n_dims == buffer->shape.rank && file->header.dtype == buffer->dtype;
+    dt_dtype dtype = dt_dtype_from_numpy_name(file->header.type);
+    if (dtype == DT_N_DTYPES) return dt_npy_refuse_type(path, &file->header);
+    bool fits = file->header.n_dims == buffer->shape.rank && dtype == buffer->dtype;
     for (int d = 0; fits && d < buffer->shape.rank; d++) {
         int64_t dim = buffer->shape.dims[d], got = file->header.dims[d];
         if (dim == DT_BATCH && *rows < 0) *rows = got;
@@ -35,7 +37,7 @@ static dt_status *read_tensor(dt_api_call *call, job *job, const char *path, con
     }
     if (!fits) {
         dt_text got = {.arena = call->arena};
-        dt_shape_print(&got, file->header.dtype, (dt_shape){file->header.n_dims, file->header.dims});
+        dt_shape_print(&got, dtype, (dt_shape){file->header.n_dims, file->header.dims});
         return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "is %s, and %s is %s%s", got.data, buffer->name, type.data,
                            *rows >= 0 ? dt_arena_format(call->arena, ", of as many rows as the inputs before it have: %" PRId64, *rows) : "");
     }
@@ -61,7 +63,7 @@ static dt_status *read_inputs(dt_api_call *call, job *job, const dt_buffer **buf
     const dtc_run_options *options = &job->options;
     dt_text names = {.arena = call->arena};
     int n = job->plan->n_inputs;
-    for (int i = 0; i < n && i < 100; i++)
+    for (int i = 0; i < n && i < 100; i++) /* enough to see what is meant */
         dt_text_format(&names, "%s%s", i > 0 ? ", " : "", buffers[i] != NULL ? buffers[i]->name : "one that is not read");
     if (options->n_inputs != (size_t)n)
         return dt_error(DT_INVALID_ARGUMENT, "the plan %s has %d input%s%s%s: name a file for each with --input", job->plan->name, n, dt_plural(n),
@@ -70,13 +72,6 @@ static dt_status *read_inputs(dt_api_call *call, job *job, const dt_buffer **buf
     for (int i = 0; i < n; i++)
         if (buffers[i] != NULL) DT_TRY(read_tensor(call, job, options->inputs[i], buffers[i], rows, &(*inputs)[i]));
     return NULL;
-}
-
-static int n_variables_of(const dt_plan *plan) {
-    int n = 0;
-    for (int b = 0; b < plan->n_buffers; b++)
-        if (plan->buffers[b].variable >= n) n = plan->buffers[b].variable + 1;
-    return n;
 }
 
 static dt_status *read_variables(dt_api_call *call, job *job, const dt_buffer **buffers, int n, dt_memory *memory) {
@@ -101,8 +96,11 @@ static dt_status *write_tensor(dt_api_call *call, const job *job, const char *na
     char *file = dt_arena_string(call->arena, name);
     for (char *c = file; *c; c++)
         if (*c == '/') *c = '.';
-    return dt_npy_write(dt_arena_format(call->arena, "%s/%s.npy", job->options.output, file), tensor->dtype, tensor->shape.rank, tensor->shape.dims,
-                        tensor->data);
+    dt_tensor written = *tensor;
+    if (tensor->dtype == DT_BF16) written = dt_tensor_make(call->arena, DT_F32, tensor->shape); /* NumPy has no bf16 */
+    for (size_t i = 0; tensor->dtype == DT_BF16 && i < dt_tensor_elements(tensor); i++) dt_tensor_set(&written, i, dt_tensor_get(tensor, i));
+    return dt_npy_write(dt_arena_format(call->arena, "%s/%s.npy", job->options.output, file), dt_dtype_numpy_name(written.dtype), written.shape.rank,
+                        written.shape.dims, written.data);
 }
 
 static bool is_written(const dt_plan *plan, const dt_buffer *variable) {
@@ -118,7 +116,7 @@ static void run_kernel(void *context, const dt_plan *plan, int kernel, void *con
 
 static dt_status *run_plan(dt_api_call *call, job *job) {
     const dt_plan *plan = job->plan;
-    int n_variables = n_variables_of(plan);
+    int n_variables = dt_plan_n_arguments(plan, DT_MEMORY_VARIABLE);
     const dt_buffer **inputs = find_buffers(call->arena, plan, DT_MEMORY_INPUT, plan->n_inputs);
     const dt_buffer **variables = find_buffers(call->arena, plan, DT_MEMORY_VARIABLE, n_variables);
     dt_tensor *read, *results = DT_NEW_ARRAY(call->arena, dt_tensor, plan->n_results);
@@ -169,9 +167,7 @@ static dt_status *find_plan(const dt_api_call *call, job *job, const dt_plan_set
     if (wanted == NULL && n > 1)
         return dt_error(DT_INVALID_ARGUMENT, "%s has the plans %s: say with --plan which one to run", call->program.path, names.data);
     if (job->plan == NULL) return dt_error(DT_NOT_FOUND, "%s has no plan %s; it has %s", call->program.path, wanted, names.data);
-    if (!job->plan->is_placed)
-        return dt_error(DT_INVALID_ARGUMENT, "the plan %s has no memory yet: `dtc opt --pass plan_memory` plans it", job->plan->name);
-    return NULL;
+    return dt_api_check_placed(call, job->plan);
 }
 
 static dt_status *work(dt_api_call *call, void *context) {

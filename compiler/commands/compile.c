@@ -112,8 +112,11 @@ static dt_status *run(dt_command_call *call) {
 }
 
 int dt_command_compile(int argc, char **argv) {
-    static const struct argp argp = {option_rows, parse,      "PROGRAM.dt", "Compile a program into an artifact that dtrun trains and runs.",
-                                     NULL,        add_passes, NULL};
+    static const struct argp argp = {
+        option_rows,  parse,
+        "PROGRAM.dt", "Compile a program into an artifact that dtrun trains and runs; with --emit also a plan in text form, FILE.plan.",
+        NULL,         add_passes,
+        NULL};
     options options = {.compile = {.size = sizeof options.compile}};
     int code = dt_command_run(&argp, argc, argv, &options, run);
     dt_text_free(&options.optimize);

@@ -26,6 +26,15 @@ bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel,
     return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
 }
 
+int dt_plan_n_arguments(const dt_plan *plan, dt_memory_space space) {
+    int n = 0;
+    for (int b = 0; b < plan->n_buffers; b++) {
+        int number = space == DT_MEMORY_INPUT ? plan->buffers[b].input : plan->buffers[b].variable;
+        if (number >= n) n = number + 1;
+    }
+    return n;
+}
+
 bool dt_kernel_stores_to(const dt_kernel_function *kernel, int buffer) {
     for (int n = 0; n < kernel->n_nests; n++)
         for (int s = 0; s < kernel->nests[n].n_stores; s++)

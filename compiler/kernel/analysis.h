@@ -11,6 +11,8 @@ bool dt_arguments_are_one(const dt_plan *plan, const dt_kernel_function *kernel,
 /* May two arguments of a kernel, of whichever nests, share memory? For plans whose buffers have their offsets. */
 bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel, int a, int b);
 
+/* More than the index of each variable, or each input, that a buffer is. space: DT_MEMORY_VARIABLE or DT_MEMORY_INPUT */
+int dt_plan_n_arguments(const dt_plan *plan, dt_memory_space space);
 bool dt_kernel_stores_to(const dt_kernel_function *kernel, int buffer); /* of the plan */
 
 /* How many of a segment's kernels for replicas have to run until what a collective takes is complete; 0: it is so before them. Once they have run on

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,23 @@ static dt_status *expect_int(parser *p, int least, int most, int *number) {
     DT_TRY(expect_number(p, least, most, &wide));
     *number = (int)wide;
     return NULL;
+}
+
+/* What a pattern says, its pieces between blanks: words, symbols, and numbers that go to int64_t *: # from 0 on, + from 1 on. */
+static dt_status *expect_text(parser *p, const char *pattern, ...) {
+    dt_status *status = NULL;
+    va_list numbers;
+    va_start(numbers, pattern);
+    for (size_t n; *pattern != '\0' && status == NULL; pattern += n + (pattern[n] == ' ')) {
+        n = strcspn(pattern, " ");
+        const char *piece = dt_arena_substring(p->arena, pattern, n);
+        if (*piece == '#' || *piece == '+')
+            status = expect_number(p, *piece == '+', MOST_NUMBER, va_arg(numbers, int64_t *));
+        else
+            status = *piece >= 'a' && *piece <= 'z' ? expect_word(p, piece) : expect(p, piece);
+    }
+    va_end(numbers);
+    return status;
 }
 
 /* "426,240" */
@@ -205,8 +223,7 @@ static dt_status *parse_check(parser *p, dt_instruction *x) {
     x->before = dt_read_keyword(&p->r, "again");
     DT_TRY(expect_word(p, "location"));
     DT_TRY(expect_int(p, 0, INT_MAX, &x->index));
-    DT_TRY(expect_word(p, "of"));
-    DT_TRY(expect(p, "%"));
+    DT_TRY(expect_text(p, "of %"));
     DT_TRY(expect_int(p, 0, INT_MAX, &x->indices));
     DT_TRY(expect_word(p, "below"));
     return expect_number(p, 0, INT64_MAX, &x->integer);
@@ -371,42 +388,29 @@ static dt_status *expect_outermost(parser *p) {
 static dt_status *parse_parts(parser *p) {
     dt_nest_share *share = &p->nest.share;
     if (dt_read_keyword(&p->r, "parts")) {
-        DT_TRY(expect_word(p, "of"));
-        DT_TRY(expect_number(p, 1, MOST_NUMBER, &p->nest.part_iterations));
+        DT_TRY(expect_text(p, "of +", &p->nest.part_iterations));
         DT_TRY(expect_outermost(p));
     }
     if (!dt_read_keyword(&p->r, "units")) return NULL;
-    DT_TRY(expect_word(p, "of"));
-    DT_TRY(expect_number(p, 1, MOST_NUMBER, &share->unit_iterations));
+    DT_TRY(expect_text(p, "of +", &share->unit_iterations));
     DT_TRY(expect_outermost(p));
-    DT_TRY(expect(p, ","));
-    DT_TRY(expect_word(p, "from"));
-    DT_TRY(expect_number(p, 0, MOST_NUMBER, &share->first_unit));
-    DT_TRY(expect_word(p, "of"));
-    DT_TRY(expect_number(p, 1, MOST_NUMBER, &share->n_units));
-    DT_TRY(expect(p, ","));
-    DT_TRY(expect_word(p, "turn"));
-    return expect_number(p, 0, MOST_NUMBER, &share->turn);
+    return expect_text(p, ", from # of + , turn #", &share->first_unit, &share->n_units, &share->turn);
 }
 
+/* "6 x 2 in 2 chains by 4 in memory" */
 static dt_status *parse_tile(parser *p, dt_tile *tile) {
     *tile = (dt_tile){.chains = 1, .unroll = 1};
     DT_TRY(expect_int(p, 1, INT_MAX, &tile->rows));
     DT_TRY(expect_word(p, "x"));
     DT_TRY(expect_int(p, 1, INT_MAX, &tile->vectors));
     bool in = dt_read_keyword(&p->r, "in");
-    if (in && !dt_read_keyword(&p->r, "memory")) {
-        DT_TRY(expect_int(p, 1, INT_MAX, &tile->chains));
-        DT_TRY(expect_word(p, "chains"));
-        in = false;
-    }
+    tile->in_memory = in && dt_read_keyword(&p->r, "memory");
+    if (tile->in_memory) return NULL;
+    if (in) DT_TRY(expect_int(p, 1, INT_MAX, &tile->chains));
+    if (in) DT_TRY(expect_word(p, "chains"));
     if (dt_read_keyword(&p->r, "by")) DT_TRY(expect_int(p, 1, INT_MAX, &tile->unroll));
-    tile->in_memory = in;
-    if (!in && dt_read_keyword(&p->r, "in")) {
-        DT_TRY(expect_word(p, "memory"));
-        tile->in_memory = true;
-    }
-    return NULL;
+    tile->in_memory = dt_read_keyword(&p->r, "in");
+    return tile->in_memory ? expect_word(p, "memory") : NULL;
 }
 
 /* "of 6 x 2: 6 x 2 by 4, 5 x 2" */
@@ -432,15 +436,8 @@ static dt_status *parse_packing(parser *p, dt_nest_choices *choices) {
         choices->packed_around = choices->packed_loop;
         DT_TRY(expect_loop(p, &choices->packed_loop));
     }
-    DT_TRY(expect_word(p, "by"));
-    DT_TRY(expect_number(p, 1, MOST_NUMBER, &choices->depth));
-    if (dt_read_symbol(&p->r, ",")) {
-        DT_TRY(expect_number(p, 1, MOST_NUMBER, &choices->packed_rows));
-        DT_TRY(expect_word(p, "rows"));
-        DT_TRY(expect(p, ","));
-        DT_TRY(expect_word(p, "gap"));
-        DT_TRY(expect_number(p, 0, MOST_NUMBER, &choices->packed_gap));
-    }
+    DT_TRY(expect_text(p, "by +", &choices->depth));
+    if (dt_read_symbol(&p->r, ",")) DT_TRY(expect_text(p, "+ rows , gap #", &choices->packed_rows, &choices->packed_gap));
     choices->prefetches_rows = dt_read_keyword(&p->r, "prefetched");
     return NULL;
 }
@@ -579,12 +576,7 @@ static dt_status *parse_nest(parser *p) {
 static dt_status *parse_share(parser *p, dt_share *share) {
     *share = (dt_share){0};
     if (!dt_read_keyword(&p->r, "in")) return NULL;
-    DT_TRY(expect_word(p, "units"));
-    DT_TRY(expect_word(p, "of"));
-    DT_TRY(expect_number(p, 1, MOST_NUMBER, &share->unit));
-    DT_TRY(expect(p, ","));
-    DT_TRY(expect_word(p, "turn"));
-    return expect_number(p, 0, MOST_NUMBER, &share->turn);
+    return expect_text(p, "units of + , turn #", &share->unit, &share->turn);
 }
 
 static dt_status *parse_arguments(parser *p) {
@@ -621,14 +613,12 @@ static dt_status *parse_flags(parser *p) {
     return NULL;
 }
 
-/* A C identifier that no other kernel of the plan has. */
+/* A C identifier. */
 static dt_status *parse_kernel_name(parser *p, const char **name) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
     if (!dt_read_word(&p->r, name) || strchr(letters, **name) == NULL) FAIL(p, "expected the name of a kernel");
     for (const char *c = *name; *c; c++)
         if (strchr(letters, *c) == NULL && (*c < '0' || *c > '9')) FAIL(p, "%s is no name that C knows", *name);
-    for (int k = 0; k < p->plan->n_kernels; k++)
-        if (strcmp(p->plan->kernels[k].name, *name) == 0) FAIL(p, "there are two kernels %s", *name);
     return NULL;
 }
 
@@ -673,8 +663,7 @@ static dt_status *parse_collective(parser *p, int kind, dt_collective *collectiv
     DT_TRY(expect_word(p, "for"));
     if (!dt_read_string(&p->r, &collective->label)) FAIL(p, "expected a label in quotes");
     if (*collective->label == '\0') collective->label = NULL;
-    DT_TRY(expect_word(p, "of"));
-    DT_TRY(expect(p, "%"));
+    DT_TRY(expect_text(p, "of %"));
     return expect_int(p, 0, INT_MAX, &collective->value);
 }
 
@@ -726,8 +715,7 @@ static dt_status *parse_view(parser *p, dt_dtype dtype, dt_view *view) {
         }
     }
     if (dt_read_keyword(&p->r, "modulo")) DT_TRY(expect_number(p, 1, MOST_NUMBER, &view->wrap));
-    DT_TRY(expect_word(p, "of"));
-    DT_TRY(expect_word(p, "axis"));
+    DT_TRY(expect_text(p, "of axis"));
     DT_TRY(expect_int(p, 0, INT_MAX, &view->axis));
     DT_TRY(expect_word(p, "of"));
     DT_TRY(expect_buffer(p, &view->of));
@@ -797,8 +785,7 @@ static dt_status *parse_buffer(parser *p) {
             buffer.one_row = true;
             continue;
         }
-        DT_TRY(expect_word(p, "rounded"));
-        DT_TRY(expect_word(p, "to"));
+        DT_TRY(expect_text(p, "rounded to"));
         DT_TRY(expect_name_of(p, "a precision as bf16", dt_precision_names(), DT_N_PRECISIONS, &precision));
         buffer.precision = (dt_precision)precision;
     }
@@ -826,11 +813,6 @@ static dt_status *parse_bytes(parser *p, dt_space_bytes *bytes) {
     return expect_word(p, "bytes");
 }
 
-static dt_status *expect_words(parser *p, const char *const *words) {
-    for (; *words != NULL; words++) DT_TRY(expect_word(p, *words));
-    return NULL;
-}
-
 /* "0: 30 times in each iteration of loop 1, 2 carried, 0 made again" */
 static dt_status *parse_plan_loop(parser *p) {
     dt_plan_loop *loop = DT_NEW(p->arena, dt_plan_loop);
@@ -840,17 +822,14 @@ static dt_status *parse_plan_loop(parser *p) {
     DT_TRY(expect_number(p, 0, INT_MAX, &loop->trips));
     DT_TRY(expect_word(p, "times"));
     if (dt_read_keyword(&p->r, "in")) {
-        DT_TRY(expect_words(p, (const char *const[]){"each", "iteration", "of", "loop", NULL}));
+        DT_TRY(expect_text(p, "each iteration of loop"));
         if (n == 0) FAIL(p, "a loop stands after those around it");
         DT_TRY(expect_int(p, 0, n - 1, &around));
         loop->around = p->loops.items[around];
     }
     DT_TRY(expect(p, ","));
     DT_TRY(expect_int(p, 0, INT_MAX, &loop->n_carries));
-    DT_TRY(expect_word(p, "carried"));
-    DT_TRY(expect(p, ","));
-    DT_TRY(expect_number(p, 0, MOST_NUMBER, &loop->remade));
-    DT_TRY(expect_words(p, (const char *const[]){"made", "again", NULL}));
+    DT_TRY(expect_text(p, "carried , # made again", &loop->remade));
     dt_list_push(p->arena, &p->loops, loop);
     return NULL;
 }
@@ -876,6 +855,7 @@ static dt_status *parse_head(parser *p) {
     DT_TRY(expect_number(p, 1, INT_MAX, &plan->capacity));
     DT_TRY(expect_word(p, "rows"));
     plan->batched = dt_read_keyword(&p->r, "together");
+    if (plan->batched && p->target != NULL) FAIL(p, "rows that run together are those of a plan for GPUs");
     DT_TRY(expect(p, ","));
     DT_TRY(expect_word(p, "inputs"));
     DT_TRY(expect_int(p, 0, MOST_ARGUMENTS, &plan->n_inputs));
@@ -885,7 +865,7 @@ static dt_status *parse_head(parser *p) {
     if (p->target != NULL && !plan->is_placed) FAIL(p, "choices are made when memory is planned: expected device");
     if (plan->is_placed) DT_TRY(parse_bytes(p, &plan->bytes));
     if (dt_read_keyword(&p->r, "and")) {
-        DT_TRY(expect_words(p, (const char *const[]){"for", "each", "microbatch", "of", "all", "replicas", NULL}));
+        DT_TRY(expect_text(p, "for each microbatch of all replicas"));
         DT_TRY(parse_bytes(p, &plan->gathered));
     }
     while (dt_read_keyword(&p->r, "file")) {

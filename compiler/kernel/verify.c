@@ -7,6 +7,9 @@ static dt_status *wrong(const dt_kernel_function *kernel, int n, const char *rul
     return dt_error(DT_INTERNAL, "kernel %s, nest %d: %s", kernel->name, n, rule);
 }
 
+/* Of a rule that says what is wrong, or NULL. */
+static dt_status *keeps(const dt_kernel_function *kernel, int n, const char *mistake) { return mistake != NULL ? wrong(kernel, n, mistake) : NULL; }
+
 /* Which instructions depend on reduced loops: those may feed reductions only. */
 static void mark_inner(const dt_nest *nest, bool *inner) {
     for (int i = 0; i < nest->n_instructions; i++) {
@@ -128,8 +131,7 @@ static dt_status *verify_instruction(const dt_plan *plan, const dt_kernel_functi
     const dt_instruction *x = &nest->instructions[i];
     for (int k = 0; k < x->n_operands; k++)
         if (!earlier(x->operands[k], i)) return wrong(kernel, n, "an operand comes after its use");
-    const char *rule = x->kind == DT_INSTRUCTION_SCALAR ? verify_scalar(nest, x) : verify_type(nest, x);
-    if (rule != NULL) return wrong(kernel, n, rule);
+    DT_TRY(keeps(kernel, n, x->kind == DT_INSTRUCTION_SCALAR ? verify_scalar(nest, x) : verify_type(nest, x)));
     switch (x->kind) {
     case DT_INSTRUCTION_LOOP: return earlier(x->index, nest->n_loops) ? NULL : wrong(kernel, n, "no such loop");
     case DT_INSTRUCTION_REDUCED:
@@ -222,13 +224,12 @@ static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *ker
     if (nest->in_rows && (nest->n_loops == 0 || nest->loops[0].extent != DT_BATCH || nest->loops[0].reduced))
         return wrong(kernel, n, "a row nest whose first loop does not walk the rows");
     if (nest->in_blocks) DT_TRY(verify_blocks(kernel, n));
-    if (verify_parts(plan, kernel, nest) != NULL) return wrong(kernel, n, verify_parts(plan, kernel, nest));
+    DT_TRY(keeps(kernel, n, verify_parts(plan, kernel, nest)));
     for (int i = 0; i < nest->n_instructions; i++) DT_TRY(verify_instruction(plan, kernel, n, i));
     mark_inner(nest, inner);
     mark_late(nest, late);
-    for (int r = 0; r < nest->n_reductions; r++)
-        if (verify_reduction(nest, &nest->reductions[r], late) != NULL) return wrong(kernel, n, verify_reduction(nest, &nest->reductions[r], late));
-    if (verify_tiling(nest) != NULL) return wrong(kernel, n, verify_tiling(nest));
+    for (int r = 0; r < nest->n_reductions; r++) DT_TRY(keeps(kernel, n, verify_reduction(nest, &nest->reductions[r], late)));
+    DT_TRY(keeps(kernel, n, verify_tiling(nest)));
     for (int s = 0; s < nest->n_stores; s++) DT_TRY(verify_store(plan, kernel, n, &nest->stores[s], inner));
     DT_TRY(verify_memory(plan, kernel, n));
     return verify_vector(kernel, n);
@@ -266,17 +267,11 @@ static dt_status *verify_place(const dt_plan *plan, int b) {
 
 /* All buffers of an input, or a variable, are the same. */
 static dt_status *verify_arguments(const dt_plan *plan, dt_arena *arena, dt_memory_space space) {
-    int n = 0;
-    bool is_input = space == DT_MEMORY_INPUT;
-    for (int b = 0; b < plan->n_buffers; b++) {
-        int number = is_input ? plan->buffers[b].input : plan->buffers[b].variable;
-        if (number >= n) n = number + 1;
-    }
-    const dt_buffer **first = DT_NEW_ARRAY(arena, const dt_buffer *, n);
+    const dt_buffer **first = DT_NEW_ARRAY(arena, const dt_buffer *, dt_plan_n_arguments(plan, space));
     for (int b = 0; b < plan->n_buffers; b++) {
         const dt_buffer *buffer = &plan->buffers[b];
         if (buffer->space != space || buffer->view != NULL) continue;
-        const dt_buffer **known = &first[is_input ? buffer->input : buffer->variable];
+        const dt_buffer **known = &first[space == DT_MEMORY_INPUT ? buffer->input : buffer->variable];
         if (*known == NULL) *known = buffer;
         if ((*known)->dtype != buffer->dtype || !dt_shape_equal((*known)->shape, buffer->shape))
             return dt_error(DT_INTERNAL, "%s and %s are one, and have two types", (*known)->name, buffer->name);

@@ -171,8 +171,7 @@ static dt_status *verify_kernel(dt_arena *arena, const dt_gpu_target *target, co
 
 dt_status *dt_gpu_choices_verify(dt_arena *arena, const dt_gpu_choices *choices) {
     for (int p = 0; p < choices->n_plans; p++) {
-        if (!choices->plans[p]->batched)
-            return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", choices->plans[p]->name);
+        if (!choices->plans[p]->batched) return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", choices->plans[p]->name);
         for (int k = 0; k < choices->plans[p]->n_kernels; k++)
             DT_TRY(verify_kernel(arena, choices->target, choices->plans[p], &choices->kernels[p][k]));
     }

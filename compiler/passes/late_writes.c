@@ -36,10 +36,7 @@ typedef DT_LIST(read) reads;
 
 /* Of each variable, as far as the plan has it. */
 static reads *find_reads(dt_arena *arena, const dt_plan *plan) {
-    int n_variables = 0;
-    for (int b = 0; b < plan->n_buffers; b++)
-        if (plan->buffers[b].variable >= n_variables) n_variables = plan->buffers[b].variable + 1;
-    reads *all = DT_NEW_ARRAY(arena, reads, n_variables);
+    reads *all = DT_NEW_ARRAY(arena, reads, dt_plan_n_arguments(plan, DT_MEMORY_VARIABLE));
     for (int k = 0; k < plan->n_kernels; k++)
         for (int n = 0; n < plan->kernels[k].n_nests; n++) {
             const dt_nest *nest = &plan->kernels[k].nests[n];

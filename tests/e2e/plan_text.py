@@ -101,10 +101,19 @@ def check_errors(folder):
         (lambda text: text.replace("s1 = f32 load", "s1 = f64 load"), "a load has another type than its buffer"),
         (lambda text: re.sub(r"load image\[", "load picture[", text), "there is no buffer picture"),
         (lambda text: text.replace("x86-64-v3", "x86-64-v2"), "expected x86-64-v3 or x86-64-v4"),
+        (lambda text: text.replace("  once, divided", "  once"), "parts in a kernel that is not divided"),
+        (lambda text: text.replace("  once, divided", ", divided"), "only what runs once is run in parts"),
+        (lambda text: re.sub(r"scratch at [\d,]+, ", "scratch at 900,000,000, ", text, count=1), "does not lie in its space"),
+        (lambda text: text.replace("parts of 1 l0", "parts of 1 l1"), "parts and units are of l0"),
+        (lambda text: text.replace("[784 l0 + l1]", "[784 l0 + l1 + l1]"), "l1 stands twice in an address"),
+        (lambda text: re.sub(r"(result \w+: )f64", r"\1f32", text), "is not what"),
+        (lambda text: re.sub(r"kernel evaluate_0\w+\(", "kernel init_0_update(", text), "there are two kernels init_0_update"),
     ):
         plan.write_text(change(good))
         output, said = dtc("--emit=asm", plan, fails=True)
         assert message in said and output == b"", f"{message!r} was to be said, not {said!r}"
+    plan.write_text(dtc("--dump-after", "late_writes", "--emit=kernels", SOURCE / "examples/perceptron.dt")[1])
+    assert "has no memory yet" in dtc("--emit=asm", plan, fails=True)[1]
     plan.write_text(good)
     for options, message in ((["-o", folder / "x.dtx"], "a plan says nothing of variables"), (["--emit=asm", "-D", "a=1"], "-D"), (["--emit=asm", "--batch", "3"], "--batch"),
                              (["--emit=asm", "-O", "no-tile"], "a plan has been made"), (["--emit=ir"], "a plan says nothing")):

@@ -106,8 +106,7 @@ static void parse_for_dtrun(int argc, char **argv) {
 static void parse_for_dtc(int argc, char **argv) {
     static const dt_command commands[] = {{"compile", "", dt_command_compile}, {"summary", "", dt_command_summary}, {"graph", "", dt_command_graph},
                                           {"check", "", dt_command_check},     {"opt", "", dt_command_opt},         {"run", "", dt_command_run_plan},
-                                                  {"ops", "", dt_command_ops},
-                                          {"pack", "", dt_command_pack}};
+                                          {"ops", "", dt_command_ops},         {"pack", "", dt_command_pack}};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0) commands[i].run(argc - 1, argv + 1);
 }

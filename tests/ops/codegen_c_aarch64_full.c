@@ -86,7 +86,7 @@ static int kernel_number(const same_bits *s, const dt_plan *plan, int kernel) {
 }
 
 static same_bits *at_work;
-static char folder[64], emulated_program[80]; /* what is left to be removed */
+static char emulated_program[64]; /* to be removed */
 
 static void run_emulated(void *context, const dt_plan *plan, int number, void *const *buffers, const dt_launch *launch) {
     (void)context;
@@ -134,36 +134,24 @@ static void start_emulator(const char *program) {
 }
 
 static void add_emulated(same_bits *s, const dt_choices *choices) {
-    dt_text text = {.arena = s->arena};
+    dt_text more = {.arena = s->arena};
     const dt_compilation *c = s->compilation;
     at_work = s;
     same_bits_add(s, "C of aarch64", run_emulated);
-    dt_codegen_c(s->arena, (const dt_plan *const *)c->plans, c->n_plans, choices, &text);
-    dt_text_append(&text, "\nstatic void (*const kernels[])(void *const *, const dt_launch *) = {");
+    dt_text_append(&more, "\nstatic void (*const kernels[])(void *const *, const dt_launch *) = {");
     for (int p = 0; p < c->n_plans; p++)
-        for (int k = 0; k < c->plans[p]->n_kernels; k++) dt_text_format(&text, "%s, ", c->plans[p]->kernels[k].name);
-    dt_text_format(&text, "};\n%s", harness);
-    strcpy(folder, "/tmp/dt-aarch64-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    const char *path = dt_arena_format(s->arena, "%s/kernels.c", folder), *program = dt_arena_format(s->arena, "%s/kernels", folder);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text.data, file);
-    fclose(file);
-    const char *command = dt_arena_format(
-        s->arena, "aarch64-linux-gnu-gcc -O2 -ffp-contract=off -fwrapv -fno-math-errno -fopenmp-simd -Wno-psabi %s -o %s -lm", path, program);
-    if (system(command) != 0) fail_msg("%s: %s failed", s->name, command);
+        for (int k = 0; k < c->plans[p]->n_kernels; k++) dt_text_format(&more, "%s, ", c->plans[p]->kernels[k].name);
+    dt_text_format(&more, "};\n%s", harness);
+    const char *program = same_bits_compile_c(s, choices, more.data, "aarch64-linux-gnu-gcc");
     snprintf(emulated_program, sizeof emulated_program, "%s", program);
     start_emulator(program);
-    unlink(path);
 }
 
 static void stop_emulator(void) {
     fclose(to);
     fclose(from);
     waitpid(emulator, NULL, 0);
-    unlink(emulated_program);
-    rmdir(folder);
+    same_bits_remove_c(emulated_program);
 }
 
 static void llvm_and_aarch64(same_bits *s, const char *level) {

@@ -95,25 +95,39 @@ static inline void same_bits_add_llvm(same_bits *s, const char *level, const dt_
     dt_release(object.bytes);
 }
 
-static inline void same_bits_add_c(same_bits *s, const char *level, const dt_choices *choices) {
-    char folder[] = "/tmp/dt-same-bits-XXXXXX";
-    same_bits_way *way = same_bits_add(s, dt_arena_format(s->arena, "C of %s", level), same_bits_run_library);
+/* All plans as C, with `more` behind it, compiled by `compiler`, a command with its own options, into a file of a folder of its own. Returns the
+ * file, for same_bits_remove_c. */
+static inline const char *same_bits_compile_c(same_bits *s, const dt_choices *choices, const char *more, const char *compiler) {
+    char *folder = dt_arena_string(s->arena, "/tmp/dt-same-bits-XXXXXX");
     dt_text text = {.arena = s->arena};
     dt_codegen_c(s->arena, (const dt_plan *const *)s->compilation->plans, s->compilation->n_plans, choices, &text);
+    dt_text_append(&text, more);
     assert_non_null(mkdtemp(folder));
-    const char *path = dt_arena_format(s->arena, "%s/kernels.c", folder), *library = dt_arena_format(s->arena, "%s/kernels.so", folder);
+    const char *path = dt_arena_format(s->arena, "%s/kernels.c", folder), *made = dt_arena_format(s->arena, "%s/kernels", folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs(text.data, file);
     fclose(file);
-    const char *command = dt_arena_format(
-        s->arena, "cc -O2 -ffp-contract=off -fwrapv -fno-math-errno -fopenmp-simd -Wno-psabi -march=%s -fPIC -shared %s -o %s -lm", level, path, library);
+    const char *command =
+        dt_arena_format(s->arena, "%s -O2 -ffp-contract=off -fwrapv -fno-math-errno -fopenmp-simd -Wno-psabi %s -o %s -lm", compiler, path, made);
     if (system(command) != 0) fail_msg("%s: %s failed", s->name, command);
+    unlink(path);
+    return made;
+}
+
+static inline void same_bits_remove_c(const char *made) {
+    char folder[64];
+    unlink(made);
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(made, '/') - made), made);
+    rmdir(folder);
+}
+
+static inline void same_bits_add_c(same_bits *s, const char *level, const dt_choices *choices) {
+    same_bits_way *way = same_bits_add(s, dt_arena_format(s->arena, "C of %s", level), same_bits_run_library);
+    const char *library = same_bits_compile_c(s, choices, "", dt_arena_format(s->arena, "cc -march=%s -fPIC -shared", level));
     way->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (way->library == NULL) fail_msg("%s: %s", s->name, dlerror());
-    unlink(path);
-    unlink(library);
-    rmdir(folder);
+    same_bits_remove_c(library);
 }
 
 static inline same_bits same_bits_make(const char *name, const dt_compilation *compilation) {
