@@ -117,7 +117,6 @@ static void run_emulated(void *context, const dt_plan *plan, int number, void *c
 static void start_emulator(const char *program) {
     int in[2], out[2];
     char *const arguments[] = {"qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", (char *)(uintptr_t)program, NULL};
-    extern char **environ;
     posix_spawn_file_actions_t actions;
     assert_int_equal(pipe(in) + pipe(out), 0);
     posix_spawn_file_actions_init(&actions);
