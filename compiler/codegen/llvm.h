@@ -55,6 +55,7 @@ typedef struct dt_llvm_emitter {
 
     const dt_repeats *repeats;
     LLVMValueRef *routines;    /* [repeats->n_routines] functions; NULL: not written yet */
+    LLVMValueRef call_all;     /* the function that calls those of a list; NULL: not written yet */
     const dt_routine *routine; /* at work is its function; NULL: a kernel's */
     LLVMValueRef *parameters;  /* [routine->n_parameters] i64 */
     dt_llvm_function at_work;
@@ -282,8 +283,8 @@ void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_fun
 
 /* Writes the functions that a kernel will call, before its own. */
 void dt_llvm_write_routines(dt_llvm_emitter *e, const dt_kernel_function *kernel, const dt_kernel_repeats *repeats);
-/* row NULL: the code is not in a loop over rows */
-void dt_llvm_call_routine(dt_llvm_emitter *e, const dt_routine_use *use, LLVMValueRef row);
+/* Calls them one after the other; row NULL: the code is not in a loop over rows. */
+void dt_llvm_call_routines(dt_llvm_emitter *e, const dt_routine_use *const *uses, int n_uses, LLVMValueRef row);
 /* dt_llvm_nest.numbers of a nest of the code at work. */
 const LLVMValueRef *dt_llvm_numbers(const dt_llvm_emitter *e, const dt_nest *nest);
 

@@ -116,6 +116,16 @@ static const dt_routine_use *called(const dt_llvm_emitter *e, const dt_kernel_re
     return repeats->uses[nest];
 }
 
+/* Calls what is called, from the piece that begins with nest `first` on; returns the first one that is not, or `end`. */
+static int call_routines(dt_llvm_emitter *e, const dt_kernel_repeats *repeats, int first, int end, LLVMValueRef row) {
+    DT_LIST(const dt_routine_use *) uses = {0};
+    const dt_routine_use *use;
+    for (; first < end && (use = called(e, repeats, first)) != NULL; first = dt_piece_end(e->at_work.kernel, first))
+        dt_list_push(e->arena, &uses, use);
+    if (uses.n > 0) dt_llvm_call_routines(e, uses.items, (int)uses.n, row);
+    return first;
+}
+
 /* Nests that share the loop over rows. */
 static void row_group(dt_llvm_emitter *e, const dt_kernel_repeats *repeats, int first, int end) {
     const dt_nest *nests = e->at_work.kernel->nests;
@@ -125,12 +135,9 @@ static void row_group(dt_llvm_emitter *e, const dt_kernel_repeats *repeats, int 
         if (called(e, repeats, k) == NULL) pieces[k - first] = before_rows(e, &nests[k], next - k, &nests[first], end - first);
     }
     dt_llvm_loop rows = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_extent(e, nests[first].loops[0].extent), 1, true);
-    for (int k = first, next; k < end; k = next) {
+    for (int k = call_routines(e, repeats, first, end, rows.index), next; k < end; k = call_routines(e, repeats, next, end, rows.index)) {
         next = dt_piece_end(e->at_work.kernel, k);
-        if (pieces[k - first] != NULL)
-            row_of_piece(pieces[k - first], next - k, rows.index);
-        else
-            dt_llvm_call_routine(e, called(e, repeats, k), rows.index);
+        row_of_piece(pieces[k - first], next - k, rows.index);
     }
     dt_llvm_loop_end(e, &rows);
 }
@@ -216,15 +223,13 @@ void dt_llvm_piece(dt_llvm_emitter *e, const dt_nest *nests, int n_nests, LLVMVa
 static void all_nests(dt_llvm_emitter *e, const dt_kernel_repeats *repeats) {
     const dt_kernel_function *kernel = e->at_work.kernel;
     for (int k = 0, end; k < kernel->n_nests; k = end) {
-        end = k + 1;
-        if (kernel->nests[k].in_rows) {
-            while (end < kernel->n_nests && kernel->nests[end].in_rows) end++;
+        bool in_rows = kernel->nests[k].in_rows;
+        for (end = k + 1; end < kernel->n_nests && kernel->nests[end].in_rows == in_rows;) end++;
+        if (in_rows)
             row_group(e, repeats, k, end);
-        } else if (called(e, repeats, k) != NULL) {
-            dt_llvm_call_routine(e, repeats->uses[k], NULL);
-        } else {
-            dt_llvm_piece(e, &kernel->nests[k], 1, NULL);
-        }
+        else
+            for (k = call_routines(e, repeats, k, end, NULL); k < end; k = call_routines(e, repeats, k + 1, end, NULL))
+                dt_llvm_piece(e, &kernel->nests[k], 1, NULL);
     }
 }
 

@@ -3,7 +3,11 @@
  *     void routine(void *const *buffers, const dt_launch *launch, const int32_t *table, int64_t row)
  *
  * buffers and launch are those of the kernel that calls; its table, a constant, says which of the buffers the nests use, and has the numbers that are
- * parameters, two items each. row is the iteration of the loop over rows that the call stands in. */
+ * parameters, two items each. row is the iteration of the loop over rows that the call stands in.
+ *
+ * A kernel has thousands of calls where a program has hundreds of equal layers, so calls that follow one another are data: a list that one function
+ * goes through. It has the number of calls; of each how far its routine is from the list, in bytes, and which item its table begins with; the
+ * tables. */
 #include "compiler/codegen/llvm.h"
 
 #include <stdio.h>
@@ -52,11 +56,6 @@ static void write_routine(dt_llvm_emitter *e, int index) {
     e->routine = NULL;
 }
 
-void dt_llvm_write_routines(dt_llvm_emitter *e, const dt_kernel_function *kernel, const dt_kernel_repeats *repeats) {
-    for (int n = 0; n < kernel->n_nests; n++)
-        if (repeats->uses[n] != NULL && e->routines[repeats->uses[n]->routine] == NULL) write_routine(e, repeats->uses[n]->routine);
-}
-
 const LLVMValueRef *dt_llvm_numbers(const dt_llvm_emitter *e, const dt_nest *nest) {
     LLVMValueRef *numbers = DT_NEW_ARRAY(e->arena, LLVMValueRef, dt_nest_n_numbers(nest));
     if (e->routine == NULL) return numbers;
@@ -69,24 +68,64 @@ const LLVMValueRef *dt_llvm_numbers(const dt_llvm_emitter *e, const dt_nest *nes
 
 /* ---- calls ---- */
 
-static LLVMValueRef make_table(dt_llvm_emitter *e, const dt_routine *routine, const dt_routine_use *use) {
-    int n_items = routine->n_buffers + 2 * routine->n_parameters;
-    LLVMValueRef *items = DT_NEW_ARRAY(e->arena, LLVMValueRef, n_items);
+/* Items of the table of a call. */
+static int n_items_of(const dt_routine *routine) { return routine->n_buffers + 2 * routine->n_parameters; }
+
+static void fill_table(dt_llvm_emitter *e, const dt_routine *routine, const dt_routine_use *use, LLVMValueRef *items) {
     for (int b = 0; b < routine->n_buffers; b++) items[b] = LLVMConstInt(e->i32, (uint64_t)use->buffers[b], false);
     for (int i = 0; i < 2 * routine->n_parameters; i++) {
         uint64_t number = (uint64_t)use->numbers[i / 2];
         items[routine->n_buffers + i] = LLVMConstInt(e->i32, i % 2 == 0 ? number & 0xffffffff : number >> 32, false);
     }
-    LLVMValueRef table = LLVMAddGlobal(e->module, LLVMArrayType2(e->i32, (uint64_t)n_items), "");
-    LLVMSetInitializer(table, LLVMConstArray2(e->i32, items, (uint64_t)n_items));
-    LLVMSetGlobalConstant(table, true);
-    LLVMSetLinkage(table, LLVMPrivateLinkage);
-    LLVMSetUnnamedAddress(table, LLVMGlobalUnnamedAddr);
-    return table;
 }
 
-void dt_llvm_call_routine(dt_llvm_emitter *e, const dt_routine_use *use, LLVMValueRef row) {
-    LLVMValueRef table = make_table(e, &e->repeats->routines[use->routine], use);
-    LLVMValueRef arguments[] = {LLVMGetParam(e->function, 0), e->launch, table, row != NULL ? row : dt_llvm_i64(e, 0)};
-    LLVMBuildCall2(e->builder, type_of_routine(e), e->routines[use->routine], arguments, 4, "");
+static LLVMValueRef distance(dt_llvm_emitter *e, LLVMValueRef from, LLVMValueRef to) {
+    return LLVMConstTrunc(LLVMConstSub(LLVMConstPtrToInt(to, e->i64), LLVMConstPtrToInt(from, e->i64)), e->i32);
+}
+
+void dt_llvm_call_routines(dt_llvm_emitter *e, const dt_routine_use *const *uses, int n_uses, LLVMValueRef row) {
+    int n_items = 1 + 2 * n_uses, at = n_items;
+    for (int u = 0; u < n_uses; u++) n_items += n_items_of(&e->repeats->routines[uses[u]->routine]);
+    LLVMTypeRef type = LLVMArrayType2(e->i32, (uint64_t)n_items);
+    LLVMValueRef list = LLVMAddGlobal(e->module, type, ""), *items = DT_NEW_ARRAY(e->arena, LLVMValueRef, n_items);
+    items[0] = LLVMConstInt(e->i32, (uint64_t)n_uses, false);
+    for (int u = 0; u < n_uses; u++) {
+        const dt_routine *routine = &e->repeats->routines[uses[u]->routine];
+        items[1 + 2 * u] = distance(e, list, e->routines[uses[u]->routine]);
+        items[2 + 2 * u] = LLVMConstInt(e->i32, (uint64_t)at, false);
+        fill_table(e, routine, uses[u], &items[at]);
+        at += n_items_of(routine);
+    }
+    LLVMSetInitializer(list, LLVMConstArray2(e->i32, items, (uint64_t)n_items));
+    LLVMSetGlobalConstant(list, true);
+    LLVMSetLinkage(list, LLVMPrivateLinkage);
+    LLVMSetUnnamedAddress(list, LLVMGlobalUnnamedAddr);
+    LLVMValueRef arguments[] = {LLVMGetParam(e->function, 0), e->launch, list, row != NULL ? row : dt_llvm_i64(e, 0)};
+    LLVMBuildCall2(e->builder, type_of_routine(e), e->call_all, arguments, 4, "");
+}
+
+/* The function that calls the routines of a list, one after the other. */
+static void write_call_all(dt_llvm_emitter *e) {
+    dt_llvm_function_begin(e, "call_all", type_of_routine(e));
+    LLVMSetLinkage(e->function, LLVMInternalLinkage);
+    e->call_all = e->function;
+    LLVMValueRef list = LLVMGetParam(e->function, 2), n_calls = LLVMBuildZExt(e->builder, dt_llvm_item(e, e->i32, list, dt_llvm_i64(e, 0)), e->i64, "");
+    dt_llvm_loop calls = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), n_calls, 1, false);
+    LLVMValueRef twice = LLVMBuildMul(e->builder, calls.index, dt_llvm_i64(e, 2), "");
+    LLVMValueRef away = dt_llvm_item(e, e->i32, list, LLVMBuildAdd(e->builder, twice, dt_llvm_i64(e, 1), ""));
+    LLVMValueRef at = dt_llvm_item(e, e->i32, list, LLVMBuildAdd(e->builder, twice, dt_llvm_i64(e, 2), ""));
+    LLVMValueRef address = LLVMBuildAdd(e->builder, LLVMBuildPtrToInt(e->builder, list, e->i64, ""), LLVMBuildSExt(e->builder, away, e->i64, ""), "");
+    LLVMValueRef index = LLVMBuildZExt(e->builder, at, e->i64, ""), table = LLVMBuildInBoundsGEP2(e->builder, e->i32, list, &index, 1, "");
+    LLVMValueRef arguments[] = {LLVMGetParam(e->function, 0), LLVMGetParam(e->function, 1), table, LLVMGetParam(e->function, 3)};
+    LLVMBuildCall2(e->builder, type_of_routine(e), LLVMBuildIntToPtr(e->builder, address, e->pointer, ""), arguments, 4, "");
+    dt_llvm_loop_end(e, &calls);
+    LLVMBuildRetVoid(e->builder);
+}
+
+void dt_llvm_write_routines(dt_llvm_emitter *e, const dt_kernel_function *kernel, const dt_kernel_repeats *repeats) {
+    for (int n = 0; n < kernel->n_nests; n++) {
+        if (repeats->uses[n] == NULL || e->routines[repeats->uses[n]->routine] != NULL) continue;
+        if (e->call_all == NULL) write_call_all(e);
+        write_routine(e, repeats->uses[n]->routine);
+    }
 }

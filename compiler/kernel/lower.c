@@ -48,15 +48,15 @@ bool dt_loops_are_product(const dt_loops *loops) {
     return loops->combiner == DT_COMBINE_SUM && loops->result == NULL && dt_formula_is_product(loops->body, factors, &precision);
 }
 
-dt_lowering *dt_lowering_create(dt_compilation *compilation, const dt_function *function, dt_plan *plan) {
+dt_lowering *dt_lowering_create(dt_compilation *compilation, const dt_function *function, dt_plan *plan, const dt_lowering *before) {
     dt_lowering *lowering = DT_NEW(compilation->arena, dt_lowering);
     int n = function->next_id;
     lowering->compilation = compilation;
     lowering->function = function;
     lowering->plan = plan;
     lowering->buffers = DT_NEW_ARRAY(compilation->arena, int, n);
-    lowering->loops = DT_NEW_ARRAY(compilation->arena, dt_loops *, n);
-    lowering->expansions = DT_NEW_ARRAY(compilation->arena, dt_formula *, 2 * dt_n_scalar_functions);
+    lowering->loops = before != NULL ? before->loops : DT_NEW_ARRAY(compilation->arena, dt_loops *, n);
+    lowering->expansions = before != NULL ? before->expansions : DT_NEW_ARRAY(compilation->arena, dt_formula *, 2 * dt_n_scalar_functions);
     for (int i = 0; i < n; i++) lowering->buffers[i] = -1;
     return lowering;
 }

@@ -57,7 +57,8 @@ typedef struct dt_lowering {
     dt_status *status;          /* the first error: a bug in a table */
 } dt_lowering;
 
-dt_lowering *dt_lowering_create(dt_compilation *compilation, const dt_function *function, dt_plan *plan);
+/* before: what it was lowered with to another plan, whose loops serve again; or NULL. */
+dt_lowering *dt_lowering_create(dt_compilation *compilation, const dt_function *function, dt_plan *plan, const dt_lowering *before);
 dt_origin dt_lowering_origin(const dt_lowering *lowering, const dt_nest *nest);
 /* The loops of a value; NULL when its op has none. What sums over nothing, or has no elements, is a constant here: no loop that is reduced has the
  * extent 0, and nobody after this has to think of one. */

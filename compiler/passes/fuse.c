@@ -338,8 +338,8 @@ static dt_status *refuse_gathered(const dt_function *function) {
     return NULL;
 }
 
-/* Groups and kernels of `function` in a plan that holds buffers and nothing else yet. */
-static dt_fusion divide(dt_compilation *compilation, dt_function *function, const bool *keep, const bool *recompute) {
+/* Groups and kernels of `function` in a plan that holds buffers and nothing else yet; before: how it was divided before, or NULL. */
+static dt_fusion divide(dt_compilation *compilation, dt_function *function, const bool *keep, const bool *recompute, const dt_fusion *before) {
     dt_arena *arena = compilation->arena;
     dt_plan *plan = DT_NEW(arena, dt_plan);
     const dt_module *module = function->module;
@@ -353,7 +353,7 @@ static dt_fusion divide(dt_compilation *compilation, dt_function *function, cons
                       .batched = dt_gpu_target_of(compilation->target) != NULL,
                       .n_results = (int)function->results.n,
                       .results = DT_NEW_ARRAY(arena, dt_plan_result, function->results.n)};
-    dt_lowering *lowering = dt_lowering_create(compilation, function, plan);
+    dt_lowering *lowering = dt_lowering_create(compilation, function, plan, before != NULL ? before->lowering : NULL);
     dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = lowering, .keep = keep, .recompute = recompute};
     f.placements = DT_NEW_ARRAY(arena, dt_placement, function->next_id);
     dt_fuse_groups(&f);
@@ -366,10 +366,10 @@ static dt_status *fuse_function(dt_compilation *compilation, dt_function *functi
     DT_TRY(refuse_gathered(function));
     bool *keep = DT_NEW_ARRAY(arena, bool, function->next_id); /* what libraries read, and bools */
     bool *recompute = DT_NEW_ARRAY(arena, bool, function->next_id);
-    dt_fusion f = divide(compilation, function, keep, recompute);
-    if (dt_fuse_epilogues(&f, keep, recompute)) f = divide(compilation, function, keep, recompute);
-    while (dt_fuse_factors(&f, keep) || dt_fuse_rematerialize(&f, keep, recompute)) f = divide(compilation, function, keep, recompute);
-    if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep, recompute);
+    dt_fusion f = divide(compilation, function, keep, recompute, NULL);
+    if (dt_fuse_epilogues(&f, keep, recompute)) f = divide(compilation, function, keep, recompute, &f);
+    while (dt_fuse_factors(&f, keep) || dt_fuse_rematerialize(&f, keep, recompute)) f = divide(compilation, function, keep, recompute, &f);
+    if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep, recompute, &f);
     for (int k = 0; k < (int)f.kernels.n; k++) {
         dt_kernel_function kernel = {.loop = f.kernels.items[k].loop, .once = f.kernels.items[k].once};
         lower_kernel(&f, &f.kernels.items[k], &kernel);

@@ -49,7 +49,8 @@ static void choose(shrink *s, dt_value *value) {
     const dt_module *module = s->function->module;
     const dt_range *whole = dt_whole_range(s->arena, value->shape), *read = s->read[value->id] ? s->read[value->id] : whole;
     if (is_dead(s, value)) return;
-    if (!dt_narrow(s->arena, module, value, read, NULL, chosen) && !dt_narrow(s->arena, module, value, whole, NULL, chosen))
+    bool is_whole_source = value->n_operands == 0 && dt_range_is_whole(read, value->shape);
+    if (is_whole_source || (!dt_narrow(s->arena, module, value, read, NULL, chosen) && !dt_narrow(s->arena, module, value, whole, NULL, chosen)))
         *chosen = unchanged(s, value);
     for (int k = 0; k < value->n_operands; k++)
         if (chosen->operands[k] != NULL) add_read(s, value->operands[k], chosen->operands[k]);
