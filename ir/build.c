@@ -127,7 +127,8 @@ dt_status *dt_build(dt_builder *builder, const dt_op *op, dt_value *const *opera
     value->n_operands = n_operands;
     value->operands = dt_arena_copy(arena, operands, (size_t)n_operands * sizeof(dt_value *));
     value->attributes = own;
-    if (n_operands > 0) value->layer = operands[0]->layer, value->call = operands[0]->call;
+    if (n_operands > 0) value->layer = operands[0]->layer, value->call = operands[0]->call, value->recompute = operands[0]->recompute;
+    if (builder->before != NULL) value->recompute = builder->before->recompute;
     for (int k = 0; k < n_operands; k++)
         if (operands[k]->call == DT_BACKWARD) value->layer = NULL, value->call = DT_BACKWARD;
     insert(function, value, builder->before);

@@ -54,6 +54,7 @@ struct dt_value {
     dt_function *function;
     const char *layer; /* for pictures, not in text form: its layer's path, or "…/function#7" of a library's function; else its first operand's */
     int call;          /* which call of that layer's model; DT_BACKWARD, with no layer, of gradients and what is made of them */
+    int recompute;     /* more than 0: of the inside of that call, which gradients compute again; where nobody says, that of what it goes before */
     void *scratch;     /* for the pass at work; meaningless between passes */
 };
 

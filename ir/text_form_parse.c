@@ -345,9 +345,11 @@ static dt_status *parse_distribution(parser *p, dt_distribution *distribution) {
     return expect(p, "}");
 }
 
-/* "{replicated} @0:14:9 @0:24:5" */
+/* "{replicated} recompute 2 @0:14:9 @0:24:5" */
 static dt_status *parse_tail(parser *p, dt_value *value) {
     DT_TRY(parse_distribution(p, &value->distribution));
+    value->recompute = 0;
+    if (dt_read_keyword(&p->r, "recompute")) DT_TRY(expect_int(p, "the number of a call", &value->recompute));
     DT_LIST(dt_location) locations = {0};
     for (;;) {
         dt_location location;

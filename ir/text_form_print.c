@@ -29,6 +29,7 @@ static void print_definition(dt_text *text, const dt_value *value) {
 
 static void print_tail(dt_text *text, const dt_value *value) {
     print_distribution(text, value->distribution);
+    if (value->recompute > 0) dt_text_format(text, " recompute %d", value->recompute);
     for (int i = 0; i < value->n_locations; i++) print_location(text, value->locations[i]);
 }
 

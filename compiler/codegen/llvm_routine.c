@@ -109,7 +109,8 @@ static void write_call_all(dt_llvm_emitter *e) {
     dt_llvm_function_begin(e, "call_all", type_of_routine(e));
     LLVMSetLinkage(e->function, LLVMInternalLinkage);
     e->call_all = e->function;
-    LLVMValueRef list = LLVMGetParam(e->function, 2), n_calls = LLVMBuildZExt(e->builder, dt_llvm_item(e, e->i32, list, dt_llvm_i64(e, 0)), e->i64, "");
+    LLVMValueRef list = LLVMGetParam(e->function, 2),
+                 n_calls = LLVMBuildZExt(e->builder, dt_llvm_item(e, e->i32, list, dt_llvm_i64(e, 0)), e->i64, "");
     dt_llvm_loop calls = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), n_calls, 1, false);
     LLVMValueRef twice = LLVMBuildMul(e->builder, calls.index, dt_llvm_i64(e, 2), "");
     LLVMValueRef away = dt_llvm_item(e, e->i32, list, LLVMBuildAdd(e->builder, twice, dt_llvm_i64(e, 1), ""));

@@ -370,6 +370,7 @@ static dt_status *fuse_function(dt_compilation *compilation, dt_function *functi
     if (dt_fuse_epilogues(&f, keep, recompute)) f = divide(compilation, function, keep, recompute, &f);
     while (dt_fuse_factors(&f, keep) || dt_fuse_rematerialize(&f, keep, recompute)) f = divide(compilation, function, keep, recompute, &f);
     if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep, recompute, &f);
+    DT_TRY(dt_fuse_recompute(&f));
     for (int k = 0; k < (int)f.kernels.n; k++) {
         dt_kernel_function kernel = {.loop = f.kernels.items[k].loop, .once = f.kernels.items[k].once};
         lower_kernel(&f, &f.kernels.items[k], &kernel);

@@ -1,5 +1,6 @@
 /* fuse: what the files of the pass share. fuse_groups.c says what is in memory and which nest computes it, fuse_loops.c where loops have what enters
- * and leaves their bodies, fuse_kernels.c which nests share a kernel, fuse_library.c what libraries need in memory, fuse_epilogue.c what they can do
+ * and leaves their bodies, fuse_recompute.c what gradients compute again, fuse_kernels.c
+ * which nests share a kernel, fuse_library.c what libraries need in memory, fuse_epilogue.c what they can do
  * after a product, fuse_rematerialize.c what is cheaper to recompute than to store, fuse_narrow.c what is better stored as a bool, and fuse.c makes
  * the plan of it. */
 #ifndef DT_PASSES_FUSE_H
@@ -47,6 +48,7 @@ typedef struct dt_fusion_group {
     dt_row_kind rows;
     bool alone; /* a sum of products that needs many rows at a time: not in a row loop */
     bool late;  /* in no kernel before it has to be: what it stores to is large, and takes no memory until then */
+    bool again; /* the copy of an earlier group, for those that follow it: in no segment before theirs */
     int kernel;
 } dt_fusion_group;
 
@@ -129,5 +131,7 @@ bool dt_fuse_epilogues(const dt_fusion *fusion, bool *keep, bool *recompute);
 bool dt_fuse_factors(const dt_fusion *fusion, bool *keep);
 bool dt_fuse_rematerialize(const dt_fusion *fusion, bool *keep, bool *recompute);
 bool dt_fuse_narrow(const dt_fusion *fusion, bool *keep);
+/* When all is decided: copies groups that compute what calls of the program say is not to be kept, and divides groups into kernels anew. */
+dt_status *dt_fuse_recompute(dt_fusion *fusion);
 
 #endif

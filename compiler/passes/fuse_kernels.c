@@ -7,6 +7,7 @@
  */
 #include "compiler/passes/fuse.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* What one group reads of another. */
@@ -170,6 +171,20 @@ static void give_segments(dt_fusion *f, dt_needs *needs, const int *order) {
             if (segment > group->segment) group->segment = segment;
         }
         if (group->loop != NULL) join_segments(f, order, at);
+    }
+}
+
+/* Copies of groups go to the segment of the first that needs them. */
+static void delay_copies(dt_fusion *f, const dt_needs *needs) {
+    int n_groups = (int)f->groups.n, *first = DT_NEW_ARRAY(f->arena, int, n_groups);
+    for (int g = 0; g < n_groups; g++) first[g] = INT_MAX;
+    for (int g = n_groups - 1; g >= 0; g--) {
+        dt_fusion_group *group = &f->groups.items[g];
+        if (group->again && first[g] != INT_MAX) group->segment = first[g];
+        for (size_t i = 0; i < needs[g].groups.n; i++) {
+            int *earliest = &first[needs[g].groups.items[i].group];
+            if (group->segment < *earliest) *earliest = group->segment;
+        }
     }
 }
 
@@ -373,6 +388,7 @@ void dt_fuse_kernels(dt_fusion *f) {
     const bool *needed = needed_groups(f, needs);
     const int *order = order_of_groups(f, needs, needed);
     give_segments(f, needs, order);
+    delay_copies(f, needs);
     move_idle_groups(f, needed);
     DT_LIST(int) scalars = {0};
     for (int at = 0; at < (int)f->groups.n; at++) {

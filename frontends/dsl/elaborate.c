@@ -288,6 +288,8 @@ static dt_object work_out(dt_elaborator *e, dt_file *file, const dt_declaration 
     dt_visit *visit = e->visit;
     dt_step_work *step = e->step;
     bool training = e->training, reporting = e->reporting;
+    int recompute = e->recompute;
+    e->recompute = 0;
     e->function = NULL;
     e->visit = NULL;
     e->step = NULL;
@@ -307,6 +309,7 @@ static dt_object work_out(dt_elaborator *e, dt_file *file, const dt_declaration 
     e->step = step;
     e->training = training;
     e->reporting = reporting;
+    e->recompute = recompute;
     return object;
 }
 
@@ -575,30 +578,47 @@ static void read_precision(dt_elaborator *e, const dt_language_option *option) {
     }
 }
 
+static void read_recompute(dt_elaborator *e, const dt_language_option *option) {
+    e->recomputes_layers = strcmp(option->value, "layers") == 0;
+    if (e->recomputes_layers) return;
+    dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, option->value_span, "recompute is layers, not %s", option->value);
+    dt_diagnostic_help(error, "without the option gradients keep what they need; of one call: f(x, recompute: true)");
+}
+
+static const struct {
+    const char *name;
+    void (*read)(dt_elaborator *e, const dt_language_option *option);
+} language_options[] = {{"precision", read_precision}, {"recompute", read_recompute}};
+enum {
+    N_LANGUAGE_OPTIONS = sizeof language_options / sizeof *language_options
+};
+
 /* `option name: value`: the whole program's, so the program itself says it, once. */
-static void set_language_options(dt_elaborator *e) {
-    const dt_language_option *first = NULL;
-    for (size_t f = 0; f < e->files.n; f++) {
-        const dt_file *file = e->files.items[f];
-        for (size_t i = 0; i < file->syntax->options.n; i++) {
-            const dt_language_option *option = &file->syntax->options.items[i];
-            if (strcmp(option->name, "precision") != 0) {
-                dt_diagnostic *error =
-                    dt_diagnostics_add(e->diagnostics, option->span, "the language has no option %s, only precision", option->name);
-                dt_diagnostic_help(error, "an option of the program's own has a value: option %s = …", option->name);
-            } else if (file != e->program) {
-                dt_diagnostic *error =
-                    dt_diagnostics_add(e->diagnostics, option->span, "precision is an option of the whole program, this is a module");
-                dt_diagnostic_help(error, "say it in the program");
-            } else if (first != NULL) {
-                dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, option->span, "precision is said twice");
-                dt_diagnostic_note(error, "first in %s", dt_elaborator_place(e, first->span));
-            } else {
-                first = option;
-                read_precision(e, option);
-            }
-        }
+static void set_language_option(dt_elaborator *e, const dt_file *file, const dt_language_option *option, const dt_language_option **said) {
+    int i = 0;
+    while (i < N_LANGUAGE_OPTIONS && strcmp(option->name, language_options[i].name) != 0) i++;
+    if (i == N_LANGUAGE_OPTIONS) {
+        dt_diagnostic *error =
+            dt_diagnostics_add(e->diagnostics, option->span, "the language has no option %s, only precision and recompute", option->name);
+        dt_diagnostic_help(error, "an option of the program's own has a value: option %s = …", option->name);
+    } else if (file != e->program) {
+        dt_diagnostic *error =
+            dt_diagnostics_add(e->diagnostics, option->span, "%s is an option of the whole program, this is a module", option->name);
+        dt_diagnostic_help(error, "say it in the program");
+    } else if (said[i] != NULL) {
+        dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, option->span, "%s is said twice", option->name);
+        dt_diagnostic_note(error, "first in %s", dt_elaborator_place(e, said[i]->span));
+    } else {
+        said[i] = option;
+        language_options[i].read(e, option);
     }
+}
+
+static void set_language_options(dt_elaborator *e) {
+    const dt_language_option *said[N_LANGUAGE_OPTIONS] = {NULL};
+    for (size_t f = 0; f < e->files.n; f++)
+        for (size_t i = 0; i < e->files.items[f]->syntax->options.n; i++)
+            set_language_option(e, e->files.items[f], &e->files.items[f]->syntax->options.items[i], said);
     if (e->options != NULL && e->options->precision != NULL) set_precision(e, e->options->precision);
 }
 

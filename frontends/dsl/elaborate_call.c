@@ -369,20 +369,30 @@ static dt_object convert(dt_elaborator *e, dt_dtype dtype, const dt_actual *actu
 
 /* ---- all ---- */
 
-/* `training: false` beside a callee that has no such parameter sets the ambient value for the call. */
-static bool takes_training(dt_elaborator *e, const dt_callee *callee, dt_actual *actuals, size_t *n) {
+/* `training: false` beside a callee that has no such parameter sets the ambient value for the call; so does `recompute: true`. */
+static void take_ambient(dt_elaborator *e, const dt_callee *callee, const char *name, dt_actual *actuals, size_t *n, bool *value) {
     for (size_t i = 0; i < *n; i++) {
-        bool is_override = actuals[i].name != NULL && strcmp(actuals[i].name, "training") == 0 && find_parameter(callee->callable, "training") < 0;
+        bool is_override = actuals[i].name != NULL && strcmp(actuals[i].name, name) == 0 && find_parameter(callee->callable, name) < 0;
         if (!is_override) continue;
         if (actuals[i].object.kind == DT_OBJECT_BOOL)
-            e->training = actuals[i].object.b;
+            *value = actuals[i].object.b;
         else if (!dt_is_poison(actuals[i].object))
-            dt_elaborator_error(e, actuals[i].span, "training is true or false, not %s", dt_object_describe(e->arena, actuals[i].object));
+            dt_elaborator_error(e, actuals[i].span, "%s is true or false, not %s", name, dt_object_describe(e->arena, actuals[i].object));
         for (size_t k = i + 1; k < *n; k++) actuals[k - 1] = actuals[k];
         --*n;
-        return true;
+        return;
     }
-    return false;
+}
+
+/* Of a call within another one that is computed again, that one's number: what it keeps is made with the rest. */
+static int number_of_recomputed(dt_elaborator *e, bool recomputes) {
+    if (!recomputes) return 0;
+    return e->recompute > 0 ? e->recompute : ++e->n_recomputed;
+}
+
+/* A layer that a model calls itself. */
+static bool is_layer_of_model(const dt_elaborator *e, const dt_callee *callee) {
+    return callee->kind == DT_DECLARATION_LAYER && e->visit != NULL && e->visit->serial == e->visit->call_of_model;
 }
 
 /* A model computes with examples, also where it is a report that calls it. */
@@ -399,11 +409,14 @@ static dt_object call_layer(dt_elaborator *e, const dt_callee *callee, const dt_
 
 static dt_object call_declared(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span,
                                const dt_expression *written) {
-    bool training = e->training;
+    bool training = e->training, recomputes = e->recompute > 0 || (e->recomputes_layers && is_layer_of_model(e, callee));
+    int recompute = e->recompute;
     dt_actual *own = DT_NEW_ARRAY(e->arena, dt_actual, n + callee->n_bound);
     for (size_t i = 0; i < n; i++) own[i] = actuals[i];
     for (size_t i = 0; i < callee->n_bound; i++) own[n++] = callee->bound[i];
-    takes_training(e, callee, own, &n);
+    take_ambient(e, callee, "training", own, &n, &e->training);
+    take_ambient(e, callee, "recompute", own, &n, &recomputes);
+    e->recompute = number_of_recomputed(e, recomputes);
     dt_object result = dt_poison();
     switch (callee->kind) {
     case DT_DECLARATION_FN: result = call_function(e, callee, own, n, span); break;
@@ -415,6 +428,7 @@ static dt_object call_declared(dt_elaborator *e, const dt_callee *callee, const 
                            "put what is shared into a fn or a model");
     }
     e->training = training;
+    e->recompute = recompute;
     return result;
 }
 

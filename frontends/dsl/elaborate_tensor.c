@@ -91,6 +91,7 @@ dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands,
     }
     value->layer = e->visit != NULL ? e->visit->instance->path : NULL;
     value->call = e->visit != NULL ? e->visit->call_of_model : 0;
+    value->recompute = e->recompute;
     dt_mark_if_weak(e, value);
     if (!dt_shape_fits(value->shape)) return dt_elaborator_fail(e, "a tensor of %s is too large for any machine", dt_describe_shape(e, value->shape));
     return dt_object_tensor(value);

@@ -1,4 +1,4 @@
-/* codegen_c_full: the larger examples as C, with the bits of LLVM's code. CODEGEN_C_EXAMPLE=gpt runs that one alone. */
+/* codegen_c_full: the larger examples, and many random functions, as C, with the bits of LLVM's code. CODEGEN_C_EXAMPLE=gpt runs that one alone. */
 #include "tests/ops/same_bits_programs.h"
 
 static const char *const names[] = {"gru",       "lstm", "image_folder", "gan", "infonce", "sentence_embedding",
@@ -15,8 +15,15 @@ static void large_examples(void **state) {
     }
 }
 
+static void random_functions(void **state) {
+    (void)state;
+    if (getenv("CODEGEN_C_EXAMPLE") != NULL) return;
+    run_random_functions(1000, DT_LEVEL_V3, llvm_and_c);
+    if (dt_cpu_level() >= 4) run_random_functions(200, DT_LEVEL_V4, llvm_and_c);
+}
+
 int main(void) {
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(large_examples)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(large_examples), cmocka_unit_test(random_functions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,95 @@
+"""recompute: a training whose gradients compute activations again leaves the bytes of one that keeps them, and takes less memory."""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+from training import *  # noqa: E402,F403
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/tools"))
+import weights_sha256  # noqa: E402
+
+SOURCE = pathlib.Path(os.environ["DT_SOURCE"])
+GPT_DATA = weights_sha256.write_data(FOLDER / "text", 100)
+SMALL = ("-D", "layers=6", "-D", "width=32", "-D", "context=16", "--batch", "8")
+
+# Layers of a model's own, a layer that is bound and called twice, a scan, a state, two uses of one activation, and a part that is kept.
+OWN = """
+use nn, losses, optimizers
+
+data train_set = idx("images.gz", "labels.gz") | take(330) | shuffle(330) | batch(32)
+
+layer residual(x: f32[B, C], units: int) {
+    h = dropout(tanh(dense(x, units: units)), rate: 0.3)
+    param scale: f32[C] = ones()
+    state seen: f32 = 0
+    if training { seen := seen + mean(h * h) }
+    return x + scale * dense(h * sigmoid(h), units: C)
+}
+
+layer steps(x: f32[B, C]) {
+    param w: f32[C // 4, C // 4] = glorot_uniform()
+    last, all = scan(fn(h, row) => next_of(h, row, w), zeros([B, C // 4]), reshape(x, [B, 4, C // 4]))
+    return x + reshape(all, [B, C])
+}
+
+fn next_of(h: f32[B, N], row: f32[B, N], w: f32[N, N]) {
+    next = tanh(h @ w + row)
+    return next, next
+}
+
+model Net(image: u8[B, 12, 12]) -> f32[B, 10] {
+    twice = layer residual(units: 24)
+    x = dense(flatten(f32(image) / 255), units: 32, activation: relu)
+    x = residual(x, units: 48 MARK)
+    x = twice(batch_norm(x) MARK)
+    x = steps(x MARK)
+    x = twice(x MARK)
+    return dense(x, units: 10)
+}
+
+step train(image: u8[B, 12, 12], label: u8[B]) from train_set {
+    loss = sparse_categorical_crossentropy(label, Net(image))
+    apply(adam(learning_rate: 1e-3), clip_by_global_norm(grad(objective(loss), params(Net)), 1.0))
+    report loss: mean(loss)
+}
+"""
+
+
+def scratch_of(program, *flags):
+    """Bytes of scratch a core that step train takes."""
+    text = subprocess.run(["dtc", "compile", program, "--emit=plan", *flags], capture_output=True, text=True, check=True).stdout
+    return int(re.search(r"^train:.*?([\d,]+) of scratch a core", text, re.S | re.M)[1].replace(",", ""))
+
+
+def trained(name, text, data, *flags, compile_flags=()):
+    folder = FOLDER / f"ck-{name}"
+    Run("train", compile_program(text, name, *compile_flags), "--data", data, "--checkpoint-dir", folder, *flags)
+    return left_by(folder)
+
+
+def with_option(text):
+    return text.replace("\nuse ", "\noption recompute: layers\nuse ", 1)
+
+
+data = write_data(n=330, n_test=40)
+for level in ("f32", "mixed_bf16"):
+    kept = trained(f"kept-{level}", OWN.replace("MARK", ""), data, "--epochs", 2, "--replicas", 3, compile_flags=("--precision", level))
+    for name, text in {"calls": OWN.replace("MARK", ", recompute: true"), "option": with_option(OWN.replace("MARK", "")),
+                       "some": with_option(OWN.replace("MARK", ", recompute: false", 2).replace("MARK", ""))}.items():
+        again = trained(f"{name}-{level}", text, data, "--epochs", 2, "--replicas", 3, "--devices", "cpu:2", compile_flags=("--precision", level))
+        check(again == kept, f"{name}, {level}: other bytes than without")
+
+gpt = (SOURCE / "examples/gpt.dt").read_text()
+call = "block(x, heads: heads)"
+check(call in gpt, "examples/gpt.dt calls its blocks in another way")
+programs = {"kept": gpt, "calls": gpt.replace(call, "block(x, heads: heads, recompute: true)"), "option": with_option(gpt),
+            "none": with_option(gpt).replace(call, "block(x, heads: heads, recompute: false)")}
+flags = ("--max-steps", 4, "--replicas", 2, "--global-batch", 16)
+left = {name: trained(f"gpt-{name}", text, GPT_DATA, *flags, compile_flags=SMALL) for name, text in programs.items()}
+check(len({bytes_of for bytes_of in left.values()}) == 1, "GPT: other bytes where blocks are computed again")
+scratch = {name: scratch_of(FOLDER / f"gpt-{name}.dt", *SMALL) for name in programs}
+print(scratch)
+check(scratch["calls"] == scratch["option"] and scratch["none"] == scratch["kept"], f"calls and the option: {scratch}")
+check(scratch["calls"] < 0.5 * scratch["kept"], f"memory: {scratch}")
+finish()
