@@ -14,7 +14,8 @@ static void print_head(dt_text *text) {
 #undef X
         ;
     dt_text_format(text,
-                   "/* Compile with -O2 -ffp-contract=off -fwrapv -fno-math-errno -fopenmp-simd -Wno-psabi -march=LEVEL, and link with -lm. */\n"
+                   "/* Compile with -O2 -ffp-contract=off -fwrapv -fno-math-errno -fno-trapping-math -fopenmp-simd -Wno-psabi -march=LEVEL, and link "
+                   "with -lm. */\n"
                    "#include <stdbool.h>\n#include <stdint.h>\n\n"
                    "typedef struct dt_bad_index {\n    int64_t count, value, row, location, limit, state, loop;\n} dt_bad_index;\n\n"
                    "typedef struct dt_launch {\n%s    dt_bad_index *bad_index;\n    int64_t part, n_parts, share, n_shares;\n} dt_launch;\n\n"
@@ -24,43 +25,30 @@ static void print_head(dt_text *text) {
                    fields, dt_c_prelude);
 }
 
-/* Nests [first, end) of an iteration of the loop over rows, which share the loop over blocks inside of it if they are several. */
-static void row_of_piece(dt_c_nest **nests, int n_nests) {
-    if (n_nests == 1) {
-        LINE(nests[0], "{");
-        dt_c_inside(nests[0], 1);
-        LINE(nests[0], "}");
-        return;
-    }
-    LINE(nests[0], "{");
-    for (int k = 0; k < n_nests; k++) dt_c_level(nests[k], 1, false);
-    LINE(nests[0], "for (i64 block = 0; block < %" PRId64 "; block++) {", nests[0]->nest->loops[1].extent);
-    for (int k = 0; k < n_nests; k++) {
-        nests[k]->loops[1] = "block";
-        LINE(nests[0], "{");
-        dt_c_inside(nests[k], 2);
-        LINE(nests[0], "}");
-    }
-    LINE(nests[0], "}\n}");
-}
-
-/* Nests that share the loop over rows: what of them depends on no row comes before it. */
-static void row_group(dt_c_function *f, int first, int end) {
-    const dt_nest *nests = &f->kernel->nests[first];
-    int n_nests = end - first;
+/* Nests in an iteration of the loop over rows: several share the loop over blocks inside of it. */
+static void inside_row(dt_c_function *f, const dt_nest *nests, int n_nests) {
     dt_c_nest **prepared = DT_NEW_ARRAY(f->arena, dt_c_nest *, n_nests);
-    dt_text_append(f->out, "{\n");
+    int first = (int)(nests - f->kernel->nests), group = first, end = first;
+    while (group > 0 && f->kernel->nests[group - 1].in_rows) group--;
+    while (end < f->kernel->n_nests && f->kernel->nests[end].in_rows) end++;
     for (int k = 0; k < n_nests; k++) {
-        prepared[k] = dt_c_nest_prepare(f, &nests[k], nests, n_nests);
+        prepared[k] = dt_c_nest_prepare(f, &nests[k], &f->kernel->nests[group], end - group);
         dt_c_level(prepared[k], 0, false);
         prepared[k]->loops[0] = "row";
     }
-    LINE(prepared[0], "for (i64 row = 0; row < %s; row++) {", dt_c_extent(f->arena, nests[0].loops[0].extent));
-    for (int k = 0, next; k < n_nests; k = next) {
-        for (next = k + 1; next < n_nests && nests[next].in_blocks;) next++;
-        row_of_piece(&prepared[k], next - k);
+    if (n_nests == 1) {
+        dt_c_inside(prepared[0], 1);
+        return;
     }
-    dt_text_append(f->out, "}\n}\n");
+    for (int k = 0; k < n_nests; k++) dt_c_level(prepared[k], 1, false);
+    LINE(prepared[0], "for (i64 block = 0; block < %" PRId64 "; block++) {", nests[0].loops[1].extent);
+    for (int k = 0; k < n_nests; k++) {
+        prepared[k]->loops[1] = "block";
+        LINE(prepared[k], "{");
+        dt_c_inside(prepared[k], 2);
+        LINE(prepared[k], "}");
+    }
+    LINE(prepared[0], "}");
 }
 
 static const char *start_of_share(dt_c_nest *n, const char *share) {
@@ -89,31 +77,51 @@ static void part_of_nest(dt_c_nest *n) {
     LINE(n, "}");
 }
 
-static void print_kernel(dt_c_function *f) {
+static bool uses(const dt_nest *nest, int buffer) {
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD && nest->instructions[i].address.buffer == buffer) return true;
+    for (int s = 0; s < nest->n_stores; s++)
+        if (nest->stores[s].address.buffer == buffer) return true;
+    return false;
+}
+
+/* A nest, or several that share a loop over blocks, is a function of its own: compilers are slow with many loops in one, and give them worse code. */
+static void print_function(dt_c_function *f, int first, int n_nests) {
     const dt_kernel_function *kernel = f->kernel;
-    dt_text lines = {.arena = f->arena};
-    dt_kernel_lines(&lines, f->plan, kernel);
-    if (lines.n > 0) dt_text_format(f->out, "\n/* %s */", lines.data);
-    dt_text_format(f->out, "\nvoid %s(void *const *buffers, const dt_launch *launch) {\n", kernel->name);
+    const dt_nest *nests = &kernel->nests[first];
+    dt_text_format(f->out, "\nAPART void nest_%d_of_%s(void *const *buffers, const dt_launch *launch, i64 row) {\n", first, kernel->name);
     for (int b = 0; b < kernel->n_buffers; b++)
-        dt_text_format(f->out, "%s *const b%d = buffers[%d];\n", dt_c_memory_type(f->plan->buffers[kernel->buffers[b]].dtype), b, b);
-    for (int k = 0, end; k < kernel->n_nests; k = end) {
-        end = k + 1;
-        if (kernel->nests[k].in_rows) {
-            while (end < kernel->n_nests && kernel->nests[end].in_rows) end++;
-            row_group(f, k, end);
-            continue;
-        }
-        dt_c_nest *n = dt_c_nest_prepare(f, &kernel->nests[k], NULL, 0);
-        if (kernel->divided) {
+        for (int k = 0, used = 0; k < n_nests && !used; k++)
+            if ((used = uses(&nests[k], b)))
+                dt_text_format(f->out, "%s *const b%d = buffers[%d];\n", dt_c_memory_type(f->plan->buffers[kernel->buffers[b]].dtype), b, b);
+    if (nests[0].in_rows) {
+        inside_row(f, nests, n_nests);
+    } else {
+        dt_c_nest *n = dt_c_nest_prepare(f, nests, NULL, 0);
+        if (kernel->divided)
             part_of_nest(n);
-            continue;
-        }
-        dt_text_append(f->out, "{\n");
-        dt_c_inside(n, 0);
-        dt_text_append(f->out, "}\n");
+        else
+            dt_c_inside(n, 0);
     }
     dt_text_append(f->out, "}\n");
+}
+
+static void print_kernel(dt_c_function *f) {
+    const dt_kernel_function *kernel = f->kernel;
+    dt_text lines = {.arena = f->arena}, calls = {.arena = f->arena};
+    dt_kernel_lines(&lines, f->plan, kernel);
+    if (lines.n > 0) dt_text_format(f->out, "\n/* %s */", lines.data);
+    dt_text_format(&calls, "\nvoid %s(void *const *buffers, const dt_launch *launch) {\n", kernel->name);
+    for (int k = 0, end; k < kernel->n_nests; k = end) {
+        bool in_rows = kernel->nests[k].in_rows, begins = k == 0 || !kernel->nests[k - 1].in_rows;
+        for (end = k + 1; in_rows && end < kernel->n_nests && kernel->nests[end].in_blocks;) end++;
+        print_function(f, k, end - k);
+        if (in_rows && begins)
+            dt_text_format(&calls, "for (i64 row = 0; row < %s; row++) {\n", dt_c_extent(f->arena, kernel->nests[k].loops[0].extent));
+        dt_text_format(&calls, "nest_%d_of_%s(buffers, launch, %s);\n", k, kernel->name, in_rows ? "row" : "0");
+        if (in_rows && (end == kernel->n_nests || !kernel->nests[end].in_rows)) dt_text_append(&calls, "}\n");
+    }
+    dt_text_format(f->out, "%s}\n", calls.data);
 }
 
 void dt_codegen_c(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_choices *choices, dt_text *text) {

@@ -29,6 +29,7 @@ typedef struct dt_c_nest {
     const dt_nest *nest;
     const dt_nest_choices *choices;
     int n_outer;
+    bool strips;                  /* the vector loop goes in strips of a vector, whose lanes are the innermost loop */
     uint64_t *depends;            /* [n_instructions] */
     int *levels;                  /* [n_instructions] */
     bool *late, *needed;          /* [n_instructions] */

@@ -1,8 +1,11 @@
 /* c_nest: the loops of a nest, its statements, and the order of its sums.
  *
- * Loops run in the order that the choices say. Vectors of a map, loops that are unrolled or jammed are left to the compiler, which is asked for them
- * by a line before the loop. Of sums, partial ones of lanes or chains are elements of an array, and where a tile's size decides how many there are,
- * its loop is printed for each size.
+ * Loops run in the order that the choices say. Vectors, loops that are unrolled or jammed are left to the compiler, which is asked for them by a line
+ * before the loop. It makes vectors of innermost loops only, so that any other vector loop goes in strips of a vector, with its lanes inside of all:
+ *
+ *     for strips:  for loops inside of the vector loop:  for lanes:  s[lane] = s[lane] + ...
+ *
+ * Of sums, those of lanes or chains are elements of an array, and where a tile's size decides how many there are, its loop is printed for each size.
  */
 #include "compiler/codegen/c.h"
 
@@ -12,6 +15,11 @@
 #define FORMAT DT_C_FORMAT
 
 /* ---- analysis ---- */
+
+static bool vector_is_reduced(const dt_c_nest *n) { return n->choices->width > 1 && n->nest->loops[n->choices->vector_loop].reduced; }
+
+/* Has each lane of a strip sums of its own? */
+static bool lanes_are_outer(const dt_c_nest *n) { return n->strips && n->nest->n_reductions > 0 && !vector_is_reduced(n); }
 
 dt_c_nest *dt_c_nest_prepare(dt_c_function *f, const dt_nest *nest, const dt_nest *group, int n_group) {
     dt_c_nest *n = DT_NEW(f->arena, dt_c_nest);
@@ -26,12 +34,16 @@ dt_c_nest *dt_c_nest_prepare(dt_c_function *f, const dt_nest *nest, const dt_nes
     int *of_loop = DT_NEW_ARRAY(f->arena, int, nest->n_loops), *least = DT_NEW_ARRAY(f->arena, int, n_instructions);
     for (int l = 0; l < nest->n_loops; l++) n->loops[l] = FORMAT(n, "i%d_%d", number, l);
     for (int p = 0; p < nest->n_loops; p++) of_loop[n->choices->order[p]] = p + 1;
+    int vector_loop = n->choices->vector_loop;
+    n->strips = !n->choices->tiled && n->choices->width > 1 && (nest->n_reductions > 0 || of_loop[vector_loop] < nest->n_loops);
+    if (n->strips) n->loops[vector_loop] = "strip", of_loop[vector_loop] = nest->n_loops + 1;
     dt_nest_tile_depends(nest, n->depends);
     dt_nest_mark_needed(nest, n->needed);
     for (int i = 0; i < n_instructions; i++)
         if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD)
             least[i] = dt_nest_load_level(f->plan, f->kernel, nest, nest->instructions[i].address.buffer, group, n_group);
-    dt_depths depths = {of_loop, n->n_outer, least, n->choices->tiled ? dt_nest_tile_loops(nest) : 0};
+    uint64_t late_loops = n->choices->tiled ? dt_nest_tile_loops(nest) : lanes_are_outer(n) ? (uint64_t)1 << vector_loop : 0;
+    dt_depths depths = {of_loop, n->n_outer, least, late_loops};
     dt_nest_place(f->arena, nest, n->depends, &depths, n->levels, n->late);
     return n;
 }
@@ -77,8 +89,6 @@ typedef struct partials {
 
 static bool is_constant(int64_t extent) { return !dt_dim_is_symbol(extent); }
 
-static bool vector_is_reduced(const dt_c_nest *n) { return n->choices->width > 1 && n->nest->loops[n->choices->vector_loop].reduced; }
-
 /* dt_reduction_found_by; but lanes have positions of their own, and no best element. */
 static int found_by(const dt_c_nest *n, int r) { return vector_is_reduced(n) ? -1 : dt_reduction_found_by(n->nest, r); }
 
@@ -103,8 +113,7 @@ static partials chains_of(dt_c_nest *n) {
 
 static partials partials_of(dt_c_nest *n) {
     if (n->choices->tiled) return chains_of(n);
-    if (!vector_is_reduced(n)) return (partials){1, "0"};
-    return (partials){n->choices->width, FORMAT(n, "%s %% %d", n->loops[n->choices->vector_loop], n->choices->width)};
+    return n->strips ? (partials){n->choices->width, "lane"} : (partials){1, "0"};
 }
 
 static void begin_reductions(dt_c_nest *n, partials p) {
@@ -154,7 +163,8 @@ static void accumulate(dt_c_nest *n, partials p) {
 
 /* Partial results become one: the upper half is combined with the lower. */
 static void end_reductions(dt_c_nest *n, partials p) {
-    for (int r = 0; r < n->nest->n_reductions && p.n > 1; r++) {
+    const char *at = lanes_are_outer(n) ? p.at : "0";
+    for (int r = 0; r < n->nest->n_reductions && p.n > 1 && !lanes_are_outer(n); r++) {
         const dt_reduction *reduction = &n->nest->reductions[r];
         const char *a = FORMAT(n, "s%d[k]", r), *b = FORMAT(n, "s%d[k + half]", r);
         if (found_by(n, r) >= 0) continue;
@@ -172,23 +182,56 @@ static void end_reductions(dt_c_nest *n, partials p) {
         const dt_reduction *reduction = &n->nest->reductions[x->index];
         int finder = found_by(n, x->index);
         bool positions = dt_combiner_is_position(reduction->combiner);
-        n->values[i] =
-            positions ? FORMAT(n, "(%s)at%d[0]", dt_c_type(reduction->dtype), x->index) : FORMAT(n, "s%d[0]", finder >= 0 ? finder : x->index);
+        n->values[i] = positions ? FORMAT(n, "(%s)at%d[%s]", dt_c_type(reduction->dtype), x->index, at)
+                                 : FORMAT(n, "s%d[%s]", finder >= 0 ? finder : x->index, at);
     }
 }
 
 static void open_loop(dt_c_nest *n, int loop, const char *start, const char *end, int64_t step) {
     const dt_nest_choices *choices = n->choices;
     const char *i = n->loops[loop];
-    if (loop == choices->vector_loop && !choices->tiled && !n->nest->loops[loop].reduced) LINE(n, "#pragma omp simd simdlen(%d)", choices->width);
+    bool vectors = loop == choices->vector_loop && !choices->tiled;
+    if (vectors && !n->strips) LINE(n, "#pragma omp simd simdlen(%d)", choices->width);
+    if (vectors && n->strips) step = choices->width;
     if (choices->unrolled[loop]) LINE(n, "#pragma GCC unroll %" PRId64, n->nest->loops[loop].extent);
     if (choices->jammed[loop] > 0) LINE(n, "#pragma GCC unroll %d", choices->jammed[loop]);
     LINE(n, "for (i64 %s = %s; %s < %s; %s += %" PRId64 ") {", i, start, i, end, i, step);
 }
 
+/* What `inside` prints, for each lane where there are strips. */
+static void in_lanes(dt_c_nest *n, void (*inside)(dt_c_nest *n)) {
+    int loop = n->choices->vector_loop, width = n->choices->width;
+    if (!n->strips) {
+        inside(n);
+        return;
+    }
+    bool divided = loop == 0 && n->end != NULL;
+    int64_t extent = n->nest->loops[loop].extent;
+    const char *end = divided ? n->end : dt_c_extent(n->f->arena, extent);
+    bool whole = !divided && is_constant(extent) && extent % width == 0;
+    LINE(n, "#pragma omp simd");
+    LINE(n, "for (i64 lane = 0; lane < %s; lane++) {", FORMAT(n, whole ? "%d" : "lower_i64(%d, %s - strip)", width, end));
+    n->loops[loop] = "(strip + lane)";
+    inside(n);
+    n->loops[loop] = "strip";
+    LINE(n, "}");
+}
+
 static void finish_late(dt_c_nest *n) {
+    bool *marks = DT_NEW_ARRAY(n->f->arena, bool, n->nest->n_instructions);
+    for (int s = 0; s < n->nest->n_stores; s++) dt_nest_mark_store(n->nest, marks, &n->nest->stores[s]);
+    for (int i = 0; i < n->nest->n_instructions && lanes_are_outer(n); i++)
+        if (marks[i] && n->levels[i] > n->nest->n_loops) emit(n, i); /* what sums and stores need, and each loop over lanes computes */
     dt_c_level(n, n->n_outer, true);
     finish(n);
+}
+
+static void in_iteration(dt_c_nest *n) {
+    if (n->strips) dt_c_level(n, n->nest->n_loops + 1, false);
+    if (n->nest->n_reductions > 0)
+        accumulate(n, partials_of(n));
+    else
+        finish(n);
 }
 
 static dt_c_range *reduced_ranges(dt_c_nest *n) {
@@ -228,10 +271,13 @@ static void reduce(dt_c_nest *n) {
         open_loop(n, n->choices->order[level], ranges[level - n->n_outer].start, ranges[level - n->n_outer].end, 1);
         dt_c_level(n, level + 1, false);
     }
-    accumulate(n, p);
+    in_lanes(n, in_iteration);
     for (int level = n->n_outer; level < nest->n_loops; level++) LINE(n, "}");
     end_reductions(n, p);
-    finish_late(n);
+    if (lanes_are_outer(n))
+        in_lanes(n, finish_late);
+    else
+        finish_late(n);
     if (parts) LINE(n, "}");
 }
 
@@ -289,7 +335,7 @@ void dt_c_inside(dt_c_nest *n, int level) {
         return;
     }
     if (level == nest->n_loops) {
-        finish(n);
+        in_lanes(n, in_iteration);
         return;
     }
     int loop = n->choices->order[level];

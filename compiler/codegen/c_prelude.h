@@ -11,6 +11,8 @@ typedef int64_t __attribute__((may_alias)) i64;
 typedef float __attribute__((may_alias)) f32;
 typedef double __attribute__((may_alias)) f64;
 
+#define APART static __attribute__((noinline)) /* compiled alone: callers do not see what is in it */
+
 /* The same bits as another type. */
 #define BITS(name, to, from)                                                                                                                         \
     static inline to name(from x) {                                                                                                                  \
@@ -65,6 +67,12 @@ VECTOR(f32x16, f32, 16, __builtin_fmaf)
 VECTOR(f64x2, f64, 2, __builtin_fma)
 VECTOR(f64x4, f64, 4, __builtin_fma)
 VECTOR(f64x8, f64, 8, __builtin_fma)
+#ifdef __FMA__ /* GCC makes vectors of those loops, but in an order that 16 registers do not hold */
+#define fma_f32x4 __builtin_ia32_vfmaddps
+#define fma_f32x8 __builtin_ia32_vfmaddps256
+#define fma_f64x2 __builtin_ia32_vfmaddpd
+#define fma_f64x4 __builtin_ia32_vfmaddpd256
+#endif
 
 /* ---- integers ---- */
 
@@ -75,12 +83,12 @@ static inline uint64_t shift_left(uint64_t a, uint64_t b, unsigned bits) { retur
 static inline uint64_t shift_right(uint64_t a, uint64_t b, unsigned bits) { return b < bits ? a >> b : 0; }
 static inline i32 high_product(i32 a, i32 b) { return (i32)((uint64_t)(uint32_t)a * (uint32_t)b >> 32); }
 
-/* Truncates and saturates; 0 of NaN. */
+/* Truncates and saturates; 0 of NaN. Of their own, since GCC makes -0 of -0.5 where it sees that the integer becomes a float again. */
 #define SATURATED(type, least, greatest) (x != x ? 0 : x <= (least) ? (type)(least) : x >= (greatest) ? (type)(greatest) : (type)x)
-static inline i8 to_i8(double x) { return SATURATED(i8, -128.0, 127.0); }
-static inline u8 to_u8(double x) { return SATURATED(u8, 0.0, 255.0); }
-static inline i32 to_i32(double x) { return SATURATED(i32, -2147483648.0, 2147483647.0); }
-static inline i64 to_i64(double x) { return x >= 0x1p63 ? INT64_MAX : SATURATED(i64, -0x1p63, 0x1p63 - 1024); }
+APART i8 to_i8(double x) { return SATURATED(i8, -128.0, 127.0); }
+APART u8 to_u8(double x) { return SATURATED(u8, 0.0, 255.0); }
+APART i32 to_i32(double x) { return SATURATED(i32, -2147483648.0, 2147483647.0); }
+APART i64 to_i64(double x) { return x >= 0x1p63 ? INT64_MAX : SATURATED(i64, -0x1p63, 0x1p63 - 1024); }
 
 /* ---- indices and shares ---- */
 

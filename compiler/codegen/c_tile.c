@@ -119,7 +119,7 @@ void dt_c_tile_finish(dt_c_nest *n, void (*finish)(dt_c_nest *n)) {
     bool whole = !dt_dim_is_symbol(extent) && extent % n->choices->width == 0;
     LINE(n, "for (int r = 0; r < %d; r++) {", n->tile_rows);
     if (!whole) LINE(n, "const i64 columns = lower_i64(%d, %s - %s);", columns, end, vectors);
-    LINE(n, "#pragma GCC ivdep");
+    LINE(n, "#pragma omp simd");
     LINE(n, "for (int k = 0; k < %s; k++) {", whole ? FORMAT(n, "%d", columns) : "columns");
     if (row_loop >= 0) n->loops[row_loop] = FORMAT(n, "(%s + r)", rows);
     n->loops[vector_loop] = FORMAT(n, "(%s + k)", vectors);

@@ -108,8 +108,8 @@ static inline const char *same_bits_compile_c(same_bits *s, const dt_choices *ch
     assert_non_null(file);
     fputs(text.data, file);
     fclose(file);
-    const char *command =
-        dt_arena_format(s->arena, "%s -O2 -ffp-contract=off -fwrapv -fno-math-errno -fopenmp-simd -Wno-psabi %s -o %s -lm", compiler, path, made);
+    const char *command = dt_arena_format(
+        s->arena, "%s -O2 -ffp-contract=off -fwrapv -fno-math-errno -fno-trapping-math -fopenmp-simd -Wno-psabi %s -o %s -lm", compiler, path, made);
     if (system(command) != 0) fail_msg("%s: %s failed", s->name, command);
     unlink(path);
     return made;
