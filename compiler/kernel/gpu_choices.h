@@ -27,7 +27,7 @@ typedef enum dt_gpu_form {
 typedef struct dt_gpu_vectors {
     int width;   /* 1: one at a time */
     int along;   /* the loop, of which vectors are whole; -1: of all dealt loops together, which walk whole buffers */
-    bool *loads; /* [n_instructions] those that are one vector for all of them */
+    bool *loads; /* [n_instructions] those that are one vector for all of them; of a width of 1 it says nothing */
     bool *ahead; /* [n_instructions] what is computed once for all of them, before vectors are read; of elements alone */
 } dt_gpu_vectors;
 
@@ -38,6 +38,11 @@ typedef struct dt_gpu_nest {
     int *unrolled;                           /* [n_loops] iterations of a reduced loop that are written out, if it is walked in order; 1: none */
     bool *narrow;                            /* [n_instructions] an i64 that an int holds */
 } dt_gpu_nest;
+
+enum { /* of what tensor cores multiply at once */
+    DT_GPU_PIECE_ROWS = 16,
+    DT_GPU_PIECE_COLUMNS = 8
+};
 
 /* One side of a tile. */
 typedef struct dt_gpu_side {
@@ -95,6 +100,17 @@ typedef struct dt_gpu_choices {
     dt_gpu_kernel **kernels; /* [plan][kernel] */
 } dt_gpu_choices;
 
+/* What is asked about. */
+typedef struct dt_gpu_scope {
+    const dt_gpu_target *target;
+    const dt_plan *plan;
+    const dt_kernel_function *kernel; /* divided */
+} dt_gpu_scope;
+
+/* gpu_stores.c: the kernel with each nest that stores unrelated buffers (updates of several parameters of one shape) split into one nest a buffer:
+ * many small iterations suit threads better than few large ones, which run out of registers. */
+dt_kernel_function dt_gpu_divide_stores(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel);
+
 /* Where the instructions of a nest stand: levels[n_instructions] 0: once a team; 1: once an element; 2 + p: within the p-th reduced loop. late: after
  * these. Returns the number of levels. depends: dt_nest_depends */
 int dt_gpu_nest_levels(dt_arena *arena, const dt_nest *nest, const dt_gpu_nest *how, const uint64_t *depends, int *levels, bool *late);
@@ -107,6 +123,17 @@ bool dt_gpu_is_vector(const dt_plan *plan, const dt_kernel_function *kernel, con
 
 /* Whether indices of 32 bits do not count all that the function walks and touches. */
 bool dt_gpu_needs_wide(const dt_plan *plan, const dt_kernel_function *kernel, const dt_gpu_function *function);
+
+/* Marks the loads that are vectors, and what is ahead of them, of these vectors' width and loop. guarded: those with one guard for all of it, too. */
+void dt_gpu_find_vectors(dt_arena *arena, const dt_gpu_scope *scope, const dt_nest *nest, const dt_gpu_nest *how, const uint64_t *depends,
+                         bool guarded, dt_gpu_vectors *vectors);
+
+/* How many results along each side of a tile all threads have together, where each, or each piece, has one. */
+void dt_gpu_tile_grid(const dt_gpu_target *target, int n_down, int *rows, int *columns);
+
+/* Sets what follows from the rest of a function: n_shared, n_items, narrow integers, which loads are vectors; of a tile `both`, the precision and
+ * each `own`; of a scatter the index, its targets and how many owners they have. */
+void dt_gpu_complete(dt_arena *arena, const dt_gpu_scope *scope, dt_gpu_function *function);
 
 /* Bytes of shared memory that a block of the function takes. */
 int64_t dt_gpu_shared_bytes(const dt_gpu_target *target, const dt_gpu_function *function);

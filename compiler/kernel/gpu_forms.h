@@ -5,13 +5,6 @@
 
 #include "compiler/kernel/gpu_choices.h"
 
-/* What is asked about. */
-typedef struct dt_gpu_scope {
-    const dt_gpu_target *target;
-    const dt_plan *plan;
-    const dt_kernel_function *kernel;
-} dt_gpu_scope;
-
 /* Whether the nest is best run in tiles, or as a scatter, and how; or by teams. */
 bool dt_gpu_wants_tiles(const dt_gpu_scope *s, const dt_nest *nest, dt_gpu_tiles *tiles);
 bool dt_gpu_wants_scatter(const dt_gpu_scope *s, const dt_nest *nest, dt_gpu_scatter *scatter);

@@ -14,20 +14,9 @@ static void choose_nest(dt_arena *arena, const dt_gpu_scope *scope, dt_gpu_funct
     dt_gpu_choose_loops(&c);
     c.n_levels = dt_gpu_nest_levels(arena, nest, c.how, depends, c.levels, c.late);
     dt_gpu_choose_unrolling(&c);
-    dt_gpu_choose_narrow(&c);
-    c.how->vectors = (dt_gpu_vectors){1, -1, DT_NEW_ARRAY(arena, bool, nest->n_instructions), DT_NEW_ARRAY(arena, bool, nest->n_instructions)};
+    c.how->vectors = (dt_gpu_vectors){.width = 1, .along = -1};
     if (function->form == DT_GPU_ELEMENTS) dt_gpu_choose_vectors(&c);
     if (function->form == DT_GPU_TILES) dt_gpu_choose_tiles(&c);
-}
-
-/* Threads that have something to do, where each takes vectors of elements. */
-static int64_t n_threads(const dt_gpu_scope *s, const dt_gpu_function *f) {
-    int64_t n = 0;
-    for (int k = 0; k < f->n_nests; k++) {
-        int64_t count = dt_nest_iterations(s->plan, &s->kernel->nests[f->first + k], f->nests[k].dealt);
-        n += (count + f->nests[k].vectors.width - 1) / f->nests[k].vectors.width;
-    }
-    return n;
 }
 
 /* The call of a library that stands for this function, and perhaps for those after it; NULL: there is none, or an earlier function has it. It notes
@@ -50,10 +39,10 @@ static dt_gpu_kernel choose_kernel(dt_arena *arena, const dt_gpu_target *target,
     DT_LIST(dt_gpu_function) functions = {0};
     for (int n = 0; n < result.divided.n_nests; n += functions.items[functions.n - 1].n_nests) {
         dt_gpu_function f = dt_gpu_choose_form(&scope, n);
-        f.wide = dt_gpu_needs_wide(plan, scope.kernel, &f);
         f.nests = DT_NEW_ARRAY(arena, dt_gpu_nest, f.n_nests);
         for (int k = 0; k < f.n_nests; k++) choose_nest(arena, &scope, &f, k);
-        if (f.form == DT_GPU_ELEMENTS) f.n_items = n_threads(&scope, &f);
+        dt_gpu_complete(arena, &scope, &f);
+        f.wide = dt_gpu_needs_wide(plan, scope.kernel, &f);
         dt_list_push(arena, &functions, f);
     }
     for (int i = 0; i < (int)functions.n; i++) functions.items[i].library = library_of(arena, scope.kernel, functions.items, i);

@@ -24,17 +24,12 @@ static inline bool dt_gpu_chooser_is_vector(const dt_gpu_chooser *c, const dt_ad
     return dt_gpu_is_vector(c->scope->plan, c->scope->kernel, c->nest, c->how, c->depends, address, along, width);
 }
 
-/* choose_gpu_stores.c: the kernel with each nest that stores unrelated buffers (updates of several parameters of one shape) split into one nest a
- * buffer: many small iterations suit threads better than few large ones, which run out of registers. */
-dt_kernel_function dt_gpu_divide_stores(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel);
-
-/* choose_gpu_forms.c: the function that begins with nest `first`: its form, its nests, its team, and how much there is of it. */
+/* choose_gpu_forms.c: the function that begins with nest `first`: its form, its nests and its team. */
 dt_gpu_function dt_gpu_choose_form(const dt_gpu_scope *s, int first);
 
-/* choose_gpu_loops.c: who runs which loops; then what is written out, and which integers are narrow. */
+/* choose_gpu_loops.c: who runs which loops; then what is written out. */
 void dt_gpu_choose_loops(dt_gpu_chooser *c);
 void dt_gpu_choose_unrolling(dt_gpu_chooser *c);
-void dt_gpu_choose_narrow(dt_gpu_chooser *c);
 
 /* choose_gpu_vectors.c: elements that a thread takes side by side. */
 void dt_gpu_choose_vectors(dt_gpu_chooser *c);

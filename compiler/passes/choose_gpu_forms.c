@@ -105,7 +105,6 @@ static dt_gpu_function by_elements(const dt_gpu_scope *s, int first) {
         alone = !lies_beside_others(s, &nests[b]) || !has_nothing_to_do(s, &f, &nests[b]);
         if (!alone) f.n_nests++;
     }
-    for (int n = first; n < first + f.n_nests; n++) f.n_items += iterations_of(s, &nests[n], 0, false);
     return f;
 }
 
@@ -115,13 +114,11 @@ dt_gpu_function dt_gpu_choose_form(const dt_gpu_scope *s, int first) {
     if (teams.n_nests == 1 && dt_gpu_wants_tiles(s, nest, &alone.tiles)) {
         alone.form = DT_GPU_TILES;
         alone.team = s->target->block;
-        alone.n_items = dt_gpu_n_tiles(s->plan, nest, &alone.tiles);
         return alone;
     }
     if (teams.n_nests == 1 && dt_gpu_wants_scatter(s, nest, &alone.scatter)) {
         alone.form = DT_GPU_SCATTER;
         alone.team = s->target->warp;
-        alone.n_items = alone.scatter.n_owners * alone.scatter.groups;
         return alone;
     }
     if (dt_gpu_wants_a_team(s, nest)) return teams;

@@ -1,5 +1,4 @@
-/* choose_gpu_loops: who runs which loops of a nest, how many iterations of a sum are written out, and which integers are narrow: those of 64 bits are
- * mostly indices, whose range can be computed from the extents of the loops. */
+/* choose_gpu_loops: who runs which loops of a nest, and how many iterations of a sum are written out. */
 #include "compiler/passes/choose_gpu.h"
 
 /* ---- who runs which loops ---- */
@@ -44,68 +43,5 @@ void dt_gpu_choose_unrolling(dt_gpu_chooser *c) {
         int64_t extent = c->nest->loops[l].extent;
         c->how->unrolled[l] = iterations > 1 && extent != 1 && (c->how->reduced >> l & 1) ? (int)iterations : 1;
         iterations = extent > 0 ? iterations / extent : 0;
-    }
-}
-
-/* ---- narrow integers ---- */
-
-/* What is known of the value of an integer instruction. */
-typedef struct range {
-    bool known;
-    int64_t least, greatest;
-} range;
-
-static range between(int64_t least, int64_t greatest) {
-    const int64_t far = INT64_C(1) << 62;
-    return (range){least > -far && greatest < far, least, greatest};
-}
-
-static range product_range(range x, range y) {
-    const int64_t xs[2] = {x.least, x.greatest}, ys[2] = {y.least, y.greatest};
-    int64_t least = INT64_MAX, greatest = INT64_MIN;
-    for (int i = 0; i < 4; i++) {
-        int64_t p;
-        if (__builtin_mul_overflow(xs[i / 2], ys[i % 2], &p)) return (range){0};
-        least = p < least ? p : least;
-        greatest = p > greatest ? p : greatest;
-    }
-    return between(least, greatest);
-}
-
-static range scalar_range(const range *ranges, const dt_instruction *x) {
-    const range none = {0};
-    range a = ranges[x->operands[0]], b = x->n_operands > 1 ? ranges[x->operands[1]] : none;
-    if (!a.known || (x->n_operands > 1 && !b.known)) return none;
-    switch (x->scalar) {
-    case DT_SCALAR_ADD: return between(a.least + b.least, a.greatest + b.greatest);
-    case DT_SCALAR_SUBTRACT: return between(a.least - b.greatest, a.greatest - b.least);
-    case DT_SCALAR_MULTIPLY: return product_range(a, b);
-    case DT_SCALAR_DIVIDE: return a.least >= 0 && b.least > 0 ? between(0, a.greatest / b.least) : none;
-    case DT_SCALAR_REMAINDER: return a.least >= 0 && b.least > 0 ? between(0, b.greatest - 1) : none;
-    case DT_SCALAR_NEGATE: return between(-a.greatest, -a.least);
-    case DT_SCALAR_MINIMUM: return between(a.least < b.least ? a.least : b.least, a.greatest < b.greatest ? a.greatest : b.greatest);
-    case DT_SCALAR_MAXIMUM: return between(a.least > b.least ? a.least : b.least, a.greatest > b.greatest ? a.greatest : b.greatest);
-    default: return none;
-    }
-}
-
-static range range_of(const dt_gpu_chooser *c, const range *ranges, const dt_instruction *x) {
-    if (x->kind == DT_INSTRUCTION_LOOP) {
-        int64_t iterations = dt_trip_count(c->scope->plan, c->nest->loops[x->index].extent);
-        return iterations < 0 ? (range){0} : between(0, iterations > 0 ? iterations - 1 : 0);
-    }
-    if (x->kind == DT_INSTRUCTION_CONSTANT && !dt_dtype_is_float(x->dtype)) return between(x->integer, x->integer);
-    if (x->kind == DT_INSTRUCTION_SCALAR && x->dtype == DT_I64 && x->n_operands <= 2) return scalar_range(ranges, x);
-    dt_dtype from = x->kind == DT_INSTRUCTION_CONVERT ? c->nest->instructions[x->operands[0]].dtype : DT_F32;
-    return from == DT_U8 || from == DT_BOOL ? between(0, 255) : from == DT_I8 ? between(-128, 127) : (range){0};
-}
-
-void dt_gpu_choose_narrow(dt_gpu_chooser *c) {
-    const int64_t narrow = 1 << 30; /* leaves room for a sum of two */
-    range *ranges = DT_NEW_ARRAY(c->arena, range, c->nest->n_instructions);
-    c->how->narrow = DT_NEW_ARRAY(c->arena, bool, c->nest->n_instructions);
-    for (int i = 0; i < c->nest->n_instructions; i++) {
-        ranges[i] = range_of(c, ranges, &c->nest->instructions[i]);
-        c->how->narrow[i] = c->nest->instructions[i].dtype == DT_I64 && ranges[i].known && ranges[i].least >= -narrow && ranges[i].greatest <= narrow;
     }
 }

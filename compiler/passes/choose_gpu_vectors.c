@@ -26,32 +26,13 @@ static int widest(const dt_gpu_chooser *c, int along) {
     return n_each > c->scope->target->most_vector_instructions ? 1 : width;
 }
 
-/* The guard, and what stands where it does not hold, are one for the vector. */
-static bool is_guarded_as_one(const dt_gpu_chooser *c, const dt_instruction *x, int along) {
-    return x->guard < 0 || (along >= 0 && !((c->depends[x->guard] | c->depends[x->otherwise]) >> along & 1));
-}
-
-/* Marks what is computed before the vectors are read: checks, and what guarded vectors and those of an index's slice depend on. False: something of
- * it differs within a vector. */
-static bool find_ahead(const dt_gpu_chooser *c, const dt_gpu_vectors *vectors, int along) {
-    const dt_nest *nest = c->nest;
-    for (int i = nest->n_instructions - 1; i >= 0; i--) {
-        const dt_instruction *x = &nest->instructions[i];
-        vectors->ahead[i] |= x->kind == DT_INSTRUCTION_CHECK;
-        if (vectors->ahead[i] && (c->depends[i] >> along & 1)) return false;
-        for (int k = 0; (vectors->ahead[i] || vectors->loads[i]) && k < dt_instruction_n_uses(x); k++)
-            vectors->ahead[dt_instruction_use(x, k)] = true;
-    }
-    return true;
-}
-
-/* Sets the loads that are vectors; false: those that are not are more. */
-static bool find_loads(const dt_gpu_chooser *c, const dt_gpu_vectors *vectors, int last) {
+/* Whether most loads that differ within a vector are vectors, and nothing that is computed ahead of them does. */
+static bool are_worth_it(const dt_gpu_chooser *c, const dt_gpu_vectors *vectors, int last) {
     int n_vectors = 0, n_others = 0;
     for (int i = 0; i < c->nest->n_instructions; i++) {
-        const dt_instruction *x = &c->nest->instructions[i];
-        if (!c->needed[i] || x->kind != DT_INSTRUCTION_LOAD || !(c->depends[i] >> last & 1)) continue;
-        vectors->loads[i] = is_guarded_as_one(c, x, vectors->along) && dt_gpu_chooser_is_vector(c, &x->address, vectors->along, vectors->width);
+        bool differs = c->depends[i] >> last & 1;
+        if (vectors->ahead[i] && differs) return false;
+        if (!c->needed[i] || c->nest->instructions[i].kind != DT_INSTRUCTION_LOAD || !differs) continue;
         n_vectors += vectors->loads[i];
         n_others += !vectors->loads[i];
     }
@@ -62,8 +43,7 @@ void dt_gpu_choose_vectors(dt_gpu_chooser *c) {
     const dt_nest *nest = c->nest;
     int last = dt_nest_last_loop(nest, dt_first_loops(nest->n_loops));
     if (nest->n_reductions > 0 || c->how->serial != 0 || last < 0 || nest->n_stores == 0) return;
-    dt_gpu_vectors vectors = c->how->vectors;
-    vectors.width = widest(c, last);
+    dt_gpu_vectors vectors = {.width = widest(c, last)};
     bool divides = !dt_dim_is_symbol(nest->loops[last].extent) && nest->loops[last].extent % vectors.width == 0;
     if (vectors.width == 1 || (!divides && dt_nest_has_check(nest))) return; /* counted once a vector, which then lies within the last loop */
     vectors.along = divides ? last : -1;
@@ -72,5 +52,6 @@ void dt_gpu_choose_vectors(dt_gpu_chooser *c) {
         if (store->accumulate || store->guard >= 0 || store->address.n_terms > 0) return;
         if (!dt_gpu_chooser_is_vector(c, &store->address, vectors.along, vectors.width)) return;
     }
-    if (find_loads(c, &vectors, last) && find_ahead(c, &vectors, last)) c->how->vectors = vectors;
+    dt_gpu_find_vectors(c->arena, c->scope, nest, c->how, c->depends, true, &vectors);
+    if (are_worth_it(c, &vectors, last)) c->how->vectors = vectors;
 }

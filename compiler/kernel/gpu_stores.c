@@ -1,5 +1,7 @@
-/* choose_gpu_stores: nests that store several things are divided, a nest for each group of stores that belong together. */
-#include "compiler/passes/choose_gpu.h"
+/* gpu_stores: nests that store several things are divided, a nest for each group of stores that belong together. */
+#include "compiler/kernel/analysis.h"
+#include "compiler/kernel/gpu_choices.h"
+#include "compiler/kernel/parallel.h"
 
 /* Whether store s, which needs what `marks` says, reads what store `other` stores, or both need what is computed for each element. */
 static bool belong_together(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const uint64_t *depends, const bool *marks,
