@@ -86,12 +86,12 @@ static dt_status *read_target(job *job) {
 /* Of one instruction set, of CPUs. */
 static bool is_code(stage stage) { return stage >= STAGE_LLVM && stage <= STAGE_OBJECT; }
 
-static dt_status *read_stage(job *job) {
+static dt_status *read_stage(job *job, bool is_plan) {
     const char *emit = job->options.emit;
     if (emit == NULL) return NULL;
     while (job->emit < N_STAGES && (job->emit == STAGE_ARTIFACT || strcmp(emit, stage_names[job->emit]) != 0)) job->emit++;
     if (job->emit == N_STAGES) return dt_error(DT_INVALID_ARGUMENT, "there is no stage \"%s\" to print", emit);
-    if (job->emit == STAGE_CUDA && job->target != DT_TARGET_CUDA)
+    if (job->emit == STAGE_CUDA && job->target != DT_TARGET_CUDA && !is_plan) /* a plan says what it is for */
         return dt_error(DT_INVALID_ARGUMENT, "--emit=cuda prints what --target cuda generates");
     if (job->target == DT_TARGET_CUDA && is_code(job->emit))
         return dt_error(DT_INVALID_ARGUMENT, "--emit=%s prints what --target cpu generates; try --emit=cuda", emit);
@@ -100,22 +100,22 @@ static dt_status *read_stage(job *job) {
     return NULL;
 }
 
-static dt_status *read_options(job *job, const dtc_compile_options *options) {
+static dt_status *read_options(job *job, const dtc_program *program, const dtc_compile_options *options) {
+    dtc_program read;
+    DT_TRY(dt_options_read(program, &read, sizeof read, "dtc_program"));
+    DT_TRY(dt_api_check_program(&read));
     DT_TRY(dt_options_read(options, &job->options, sizeof job->options, "dtc_compile_options"));
     const char *optimize = job->options.optimize, *pass = job->options.dump_after;
     if (optimize != NULL) DT_TRY(dt_status_annotate(dt_switches_parse(optimize, &job->off), "-O %s", optimize));
     if (pass != NULL && strcmp(pass, "all") != 0 && !dt_pass_exists(pass)) return dt_error(DT_NOT_FOUND, "there is no pass \"%s\"", pass);
     DT_TRY(read_levels(job));
     DT_TRY(read_target(job));
-    return read_stage(job);
+    return read_stage(job, read.path != NULL && dt_api_ends_in(read.path, ".plan"));
 }
 
 dt_status *dtc_check_options(const dtc_program *program, const dtc_compile_options *options) {
-    dtc_program read;
     job job = {0};
-    DT_TRY(dt_options_read(program, &read, sizeof read, "dtc_program"));
-    DT_TRY(dt_api_check_program(&read));
-    return read_options(&job, options);
+    return read_options(&job, program, options);
 }
 
 /* ---- printing a stage ---- */
@@ -124,8 +124,21 @@ static void print_summaries(dt_text *text, const dt_compilation *compilation) {
     for (int i = 0; i < compilation->n_plans; i++) dt_plan_print_summary(compilation->arena, text, compilation->plans[i]);
 }
 
+/* Those that were read, or those that are made. */
+static dt_status *choose_gpu(const job *job, const dt_compilation *compilation, dt_gpu_choices **choices) {
+    if (job->plans.n > 0 && job->plans.items[0].gpu_choices != NULL) return *choices = job->plans.items[0].gpu_choices, NULL;
+    return dt_passes_choose_gpu(compilation, choices);
+}
+
+static dt_status *render_cuda(const dt_compilation *compilation, job *job) {
+    dt_gpu_choices *choices;
+    DT_TRY(choose_gpu(job, compilation, &choices));
+    dt_codegen_cuda(compilation->arena, choices, &job->cuda.program);
+    return NULL;
+}
+
 static dt_status *print_cuda(dt_text *text, const dt_compilation *compilation, job *job) {
-    DT_TRY(dt_api_cuda_render(compilation, &job->cuda));
+    DT_TRY(render_cuda(compilation, job));
     if (job->emit == STAGE_CUDA)
         dt_cuda_print(text, &job->cuda.program, 0, job->cuda.program.n_sources);
     else
@@ -143,11 +156,11 @@ static dt_status *choose(const job *job, const dt_compilation *compilation, cons
 
 /* With the choices for each level that was asked for. */
 static dt_status *print_kernels(dt_text *text, const dt_compilation *compilation, const job *job) {
-    if (job->plans.n > 0 && (job->options.cpu == NULL || job->plans.items[0].choices != NULL))
-        return dt_plan_sets_print(compilation->arena, text, &job->plans), NULL;
     bool chosen = job->options.cpu != NULL && job->target == DT_TARGET_CPU;
+    if (job->plans.n > 0 && ((!chosen && job->target == DT_TARGET_CPU) || job->plans.items[0].choices != NULL))
+        return dt_plan_sets_print(compilation->arena, text, &job->plans), NULL;
     dt_gpu_choices *of_gpu = NULL;
-    if (job->target != DT_TARGET_CPU) DT_TRY(dt_passes_choose_gpu(compilation, &of_gpu));
+    if (job->target != DT_TARGET_CPU) DT_TRY(choose_gpu(job, compilation, &of_gpu));
     for (int i = 0; i < (chosen ? job->n_levels : 1); i++) {
         const dt_choices *choices = NULL;
         if (chosen) DT_TRY(choose(job, compilation, job->levels[i], &choices));
@@ -183,7 +196,9 @@ static dt_status *emit_stage(job *job, const dt_compilation *compilation) {
         return NULL;
     case STAGE_OBJECT: DT_TRY(choose(job, compilation, level, &choices)); return emit_object(job, compilation, level, choices);
     case STAGE_KERNELS: return print_kernels(text, compilation, job);
-    case STAGE_PLAN: print_summaries(text, compilation); return job->target == DT_TARGET_CUDA ? print_cuda(text, compilation, job) : NULL;
+    case STAGE_PLAN:
+        print_summaries(text, compilation);
+        return job->target == DT_TARGET_CUDA && job->plans.n == 0 ? print_cuda(text, compilation, job) : NULL;
     case STAGE_CUDA: return print_cuda(text, compilation, job);
     default: dt_module_print(text, compilation->module); return NULL;
     }
@@ -249,7 +264,7 @@ static dt_status *generate_cuda(dt_api_call *call, job *job, const char *graph, 
     *compilation = (dt_compilation){.arena = call->arena, .off = job->off, .target = DT_TARGET_CUDA};
     DT_TRY(dt_module_parse(call->arena, call->program.path, graph, &compilation->module));
     DT_TRY(dt_api_run_passes(call, compilation, &(dt_passes_options){0})); /* its warnings are those of the other target */
-    DT_TRY(dt_api_cuda_render(compilation, &job->cuda));
+    DT_TRY(render_cuda(compilation, job));
     dt_timings_add(timings, "plans for GPUs", dt_seconds() - start);
     start = dt_seconds();
     dt_status *status = dt_api_cuda_compile(&job->cuda, &job->cuda_warnings);
@@ -350,9 +365,12 @@ static dt_status *compile(dt_api_call *call, job *job, dt_compilation *compilati
 static dt_status *check_plans(const dt_api_call *call, const job *job) {
     const char *path = call->program.path;
     const dt_plan_set *set = &job->plans.items[0];
+    bool for_gpus = set->plans[0]->batched, of_gpus = job->emit == STAGE_CUDA || job->target != DT_TARGET_CPU;
     if (job->plans.n > 1)
         return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "there are plans for %d targets: code is made of those for one", job->plans.n);
-    if (job->emit != STAGE_PLAN && set->plans[0]->batched) return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "plans for GPUs become no code for CPUs");
+    if (for_gpus != of_gpus && job->emit != STAGE_PLAN)
+        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "plans for %s become no code for %s", for_gpus ? "GPUs" : "CPUs",
+                           for_gpus ? "CPUs" : "GPUs");
     for (int p = 0; p < set->n_plans; p++) DT_TRY(dt_api_check_placed(call, set->plans[p]));
     return NULL;
 }
@@ -360,14 +378,16 @@ static dt_status *check_plans(const dt_api_call *call, const job *job) {
 /* What is left to do for a plan in text form: its code, or to print it. */
 static dt_status *compile_plans(dt_api_call *call, job *job, dt_compilation *compilation) {
     const char *path = call->program.path;
-    if (!is_code(job->emit) && job->emit != STAGE_KERNELS && job->emit != STAGE_PLAN)
-        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "a plan says nothing of variables and data: --emit=object, llvm, asm, c, kernels or plan");
-    if (job->off != 0 || job->target != DT_TARGET_CPU || job->options.dump_after != NULL)
-        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "a plan has been made: -O, --target and --dump-after are for programs");
+    if (!is_code(job->emit) && job->emit != STAGE_KERNELS && job->emit != STAGE_PLAN && job->emit != STAGE_CUDA)
+        return dt_error_in(DT_INVALID_ARGUMENT, path, 0,
+                           "a plan says nothing of variables and data: --emit=object, llvm, asm, c, cuda, kernels or plan");
+    if (job->off != 0 || job->options.dump_after != NULL)
+        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "a plan has been made: -O and --dump-after are for programs");
     DT_TRY(dt_api_load_plans(call, &job->plans));
     const dt_plan_set *set = &job->plans.items[0];
-    if (job->emit != STAGE_KERNELS || job->options.cpu != NULL) DT_TRY(check_plans(call, job));
+    if (job->emit != STAGE_KERNELS || job->options.cpu != NULL || job->target != DT_TARGET_CPU) DT_TRY(check_plans(call, job));
     if (set->choices != NULL && job->options.cpu == NULL) job->levels[job->n_levels - 1] = set->choices->target->level;
+    if (set->plans[0]->batched) compilation->target = DT_TARGET_CUDA;
     compilation->plans = set->plans;
     compilation->n_plans = set->n_plans;
     DT_TRY(find_output(call, job, NULL));
@@ -393,7 +413,7 @@ static dt_status *work(dt_api_call *call, void *context) {
 dt_status *dtc_compile(const dtc_program *program, const dtc_compile_options *options, dtc_bytes *bytes) {
     job job = {.bytes = bytes};
     if (bytes != NULL) *bytes = (dtc_bytes){0};
-    dt_status *status = read_options(&job, options);
+    dt_status *status = read_options(&job, program, options);
     if (status == NULL) status = dt_api_run(program, work, &job);
     for (int i = 0; i < job.n_levels; i++) free(job.code[i].bytes);
     dt_cuda_code_free(&job.cuda.code);

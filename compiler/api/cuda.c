@@ -1,7 +1,6 @@
 /* cuda: see cuda.h. */
 #include "compiler/api/cuda.h"
 #include "compiler/kernel/library.h"
-#include "compiler/pipeline.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,13 +41,6 @@ dt_status *dt_api_cuda_parse_target(const char *target, dt_api_cuda *cuda) {
 static dt_status *choose_architectures(dt_api_cuda *cuda) {
     _Static_assert((int)DT_CUDA_MOST_DEFAULT <= (int)DT_API_MOST_ARCHITECTURES, "there is room for the default ones");
     return cuda->n_architectures > 0 ? NULL : dt_cuda_default_architectures(cuda->architectures, &cuda->n_architectures);
-}
-
-dt_status *dt_api_cuda_render(const dt_compilation *compilation, dt_api_cuda *cuda) {
-    dt_gpu_choices *choices;
-    DT_TRY(dt_passes_choose_gpu(compilation, &choices));
-    dt_codegen_cuda(compilation->arena, choices, &cuda->program);
-    return NULL;
 }
 
 /* The folder of the cache: NULL when there is no home for it. */

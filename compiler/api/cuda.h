@@ -4,7 +4,6 @@
 
 #include "compiler/artifact.h"
 #include "compiler/codegen/codegen.h"
-#include "compiler/kernel/compilation.h"
 
 enum {
     DT_API_MOST_ARCHITECTURES = 16
@@ -21,9 +20,7 @@ typedef struct dt_api_cuda {
 /* "cuda", or "cuda:sm_80,compute_90": sets the architectures, each once; the error says what they look like. */
 dt_status *dt_api_cuda_parse_target(const char *target, dt_api_cuda *cuda);
 
-/* Renders the plans; and compiles them: what the compiler warns of is appended to `warnings`, a text on the heap. dt_cuda_code_free(&cuda->code) when
- * done. */
-dt_status *dt_api_cuda_render(const dt_compilation *compilation, dt_api_cuda *cuda);
+/* Compiles the program: what the compiler warns of is appended to `warnings`, a text on the heap. dt_cuda_code_free(&cuda->code) when done. */
 dt_status *dt_api_cuda_compile(dt_api_cuda *cuda, dt_text *warnings);
 
 /* For --emit=plan: a line for each function, with what it takes on the last architecture that has a cubin. Without NVRTC it says so. */

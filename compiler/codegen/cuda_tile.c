@@ -17,7 +17,7 @@
 #define FORMAT(f, ...) DT_CUDA_FORMAT(f, __VA_ARGS__)
 
 enum {
-    OWN = 4 /* neighbouring results of a thread along each side, at most */
+    OWN = DT_GPU_NEIGHBOURS /* of a thread along each side */
 };
 
 typedef struct tile {

@@ -39,8 +39,9 @@ typedef struct dt_gpu_nest {
     bool *narrow;                            /* [n_instructions] an i64 that an int holds */
 } dt_gpu_nest;
 
-enum { /* of what tensor cores multiply at once */
-    DT_GPU_PIECE_ROWS = 16,
+enum {
+    DT_GPU_NEIGHBOURS = 4,  /* results of a thread that lie side by side, and values of f32 in a vector, at most */
+    DT_GPU_PIECE_ROWS = 16, /* of what tensor cores multiply at once */
     DT_GPU_PIECE_COLUMNS = 8
 };
 
@@ -141,7 +142,10 @@ int64_t dt_gpu_shared_bytes(const dt_gpu_target *target, const dt_gpu_function *
 /* Refuses what a renderer could not follow, or what would not compute what the plan says. */
 dt_status *dt_gpu_choices_verify(dt_arena *arena, const dt_gpu_choices *choices);
 
-/* For --emit=kernels: what was chosen for the kernels of a plan. */
+/* What was chosen for the kernels of a plan, as text behind it; and reads that text, from behind its first word, `for`: the plan is verified and its
+ * memory planned, the choices are neither verified nor more than can be printed of them. What they need is in the reader's arena. */
 void dt_gpu_choices_print(dt_text *text, const dt_gpu_choices *choices, int plan);
+struct dt_reader;
+dt_status *dt_gpu_choices_read(struct dt_reader *reader, const dt_plan *plan, const dt_gpu_target **target, dt_gpu_kernel **kernels);
 
 #endif

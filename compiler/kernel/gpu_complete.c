@@ -79,7 +79,7 @@ void dt_gpu_find_vectors(dt_arena *arena, const dt_gpu_scope *s, const dt_nest *
     dt_nest_mark_needed(nest, needed);
     vectors->loads = DT_NEW_ARRAY(arena, bool, nest->n_instructions);
     vectors->ahead = DT_NEW_ARRAY(arena, bool, nest->n_instructions);
-    for (int i = nest->n_instructions - 1; i >= 0; i--) {
+    for (int i = nest->n_instructions - 1; i >= 0 && vectors->width > 1; i--) {
         const dt_instruction *x = &nest->instructions[i];
         bool load = needed[i] && x->kind == DT_INSTRUCTION_LOAD, one_guard = guarded && along >= 0;
         if (load && x->guard >= 0 && one_guard) one_guard = !((depends[x->guard] | depends[x->otherwise]) >> along & 1);

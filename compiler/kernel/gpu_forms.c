@@ -8,6 +8,7 @@ enum { /* of a nest that is looked at */
     MOST_SCATTER_INSTRUCTIONS = 256,
     MOST_LANES = 64
 };
+#define MOST_TARGETS ((int64_t)1 << 40)
 
 static int64_t n_terms(const dt_plan *plan, const dt_nest *nest) { return dt_nest_iterations(plan, nest, dt_nest_reduced_loops(nest)); }
 static int64_t n_results(const dt_plan *plan, const dt_nest *nest) { return dt_nest_iterations(plan, nest, dt_nest_outer_loops(nest)); }
@@ -134,34 +135,37 @@ bool dt_gpu_wants_tiles(const dt_gpu_scope *s, const dt_nest *nest, dt_gpu_tiles
 
 /* ---- stores where an index says ---- */
 
-/* Whether the loads and checks allow that each owner runs slices of its own. */
-static bool keeps_to_slices(const dt_gpu_scope *s, const dt_nest *nest, uint64_t slice, int index) {
-    uint64_t depends[MOST_SCATTER_INSTRUCTIONS];
-    dt_nest_depends(nest, depends);
-    if ((depends[index] & slice) || dt_nest_checks(nest, depends, slice)) return false;
+const char *dt_gpu_scatter_needs(const dt_gpu_scope *s, const dt_nest *nest, const uint64_t *depends, uint64_t slice) {
+    const dt_store *store = &nest->stores[0];
+    if (nest->n_reductions > 0 || nest->n_stores != 1 || store->address.n_terms != 1 || store->address.term_coefficients[0] == 0)
+        return "a scatter stores once, where one index says";
+    int index = store->address.terms[0];
+    int64_t targets = dt_nest_checked_limit(nest, store->guard, index);
+    if (targets < 1 || targets > MOST_TARGETS) return "a check holds the index below the targets";
+    for (int l = 0; l < nest->n_loops; l++)
+        if (!(slice >> l & 1) && store->address.coefficients[l] != 0) return "a scatter stores in the slice that its index selects";
+    if ((depends[index] & slice) || dt_nest_checks(nest, depends, slice)) return "an index and its check are one for a slice";
     for (int i = 0; i < nest->n_instructions; i++) {
         const dt_instruction *x = &nest->instructions[i];
-        if (x->kind == DT_INSTRUCTION_LOAD && dt_arguments_are_one(s->plan, s->kernel, x->address.buffer, nest->stores[0].address.buffer))
-            return false;
+        if (x->kind == DT_INSTRUCTION_LOAD && dt_arguments_are_one(s->plan, s->kernel, x->address.buffer, store->address.buffer))
+            return "a scatter does not read what it stores";
     }
-    return true;
+    return NULL;
 }
 
 bool dt_gpu_wants_scatter(const dt_gpu_scope *s, const dt_nest *nest, dt_gpu_scatter *scatter) {
+    uint64_t depends[MOST_SCATTER_INSTRUCTIONS];
     uint64_t slice = dt_nest_parallel_loops(s->plan, s->kernel, nest), walked = dt_first_loops(nest->n_loops) & ~slice;
-    if (nest->n_reductions > 0 || nest->n_stores != 1 || nest->n_instructions > MOST_SCATTER_INSTRUCTIONS) return false;
+    if (nest->n_instructions > MOST_SCATTER_INSTRUCTIONS) return false;
+    dt_nest_depends(nest, depends);
+    if (dt_gpu_scatter_needs(s, nest, depends, slice) != NULL) return false;
     const dt_store *store = &nest->stores[0];
-    if (store->address.n_terms != 1 || store->address.term_coefficients[0] == 0) return false;
     int64_t targets = dt_nest_checked_limit(nest, store->guard, store->address.terms[0]), most_owners = s->target->most_owners;
-    for (int l = 0; l < nest->n_loops; l++)
-        if ((walked >> l & 1) && store->address.coefficients[l] != 0) return false;
-    if (targets < 1 || !keeps_to_slices(s, nest, slice, store->address.terms[0])) return false;
     int64_t n_slice = dt_nest_iterations(s->plan, nest, slice);
     if (dt_nest_iterations(s->plan, nest, walked) < s->target->least_walk || n_slice < 1 || n_slice >= s->target->most_slice) return false;
-    *scatter = (dt_gpu_scatter){.index = store->address.terms[0], .targets = targets, .at_once = s->target->indices_at_once};
+    *scatter = (dt_gpu_scatter){.at_once = s->target->indices_at_once};
     scatter->groups = least(covering(n_slice, s->target->warp), targets < most_owners ? most_owners / targets : 1);
     scatter->targets_each = covering(targets * scatter->groups, most_owners);
-    scatter->n_owners = covering(targets, scatter->targets_each);
     return true;
 }
 

@@ -10,6 +10,9 @@ bool dt_gpu_wants_tiles(const dt_gpu_scope *s, const dt_nest *nest, dt_gpu_tiles
 bool dt_gpu_wants_scatter(const dt_gpu_scope *s, const dt_nest *nest, dt_gpu_scatter *scatter);
 bool dt_gpu_wants_a_team(const dt_gpu_scope *s, const dt_nest *nest);
 
+/* What the nest lacks for a scatter whose owners run the loops of `slice` where its index says; NULL: nothing. depends: dt_nest_depends */
+const char *dt_gpu_scatter_needs(const dt_gpu_scope *s, const dt_nest *nest, const uint64_t *depends, uint64_t slice);
+
 /* Tiles that it takes to cover the results. */
 int64_t dt_gpu_n_tiles(const dt_plan *plan, const dt_nest *nest, const dt_gpu_tiles *tiles);
 

@@ -25,6 +25,8 @@ typedef struct parser {
     dt_names buffers; /* of the plan */
     const dt_cpu_target *target;
     DT_LIST(dt_nest_choices *) choices; /* of each kernel of the plan */
+    const dt_gpu_target *gpu;           /* NULL: nothing was chosen for one, */
+    dt_gpu_kernel *gpu_kernels;         /* or for each kernel of the plan */
     DT_LIST(dt_plan_loop *) loops;
     DT_LIST(const char *) files;
     dt_kernel_function *kernel; /* at work, */
@@ -912,13 +914,17 @@ static dt_status *parse_plan(parser *p) {
     while (dt_read_keyword(&p->r, "buffer")) DT_TRY(parse_buffer(p));
     while (dt_read_keyword(&p->r, "segment")) DT_TRY(parse_segment(p));
     DT_TRY(parse_results(p));
-    return refuse(&p->r, dt_plan_verify(p->plan));
+    DT_TRY(refuse(&p->r, dt_plan_verify(p->plan)));
+    if (!dt_read_keyword(&p->r, "for")) return NULL;
+    if (!p->plan->is_placed || !p->plan->batched) FAIL(p, "choices for a GPU are of plans whose rows run together, and whose memory is planned");
+    return dt_gpu_choices_read(&p->r, p->plan, &p->gpu, &p->gpu_kernels);
 }
 
 /* ---- sets ---- */
 
-static bool begins_set(const dt_plan_set *set, const dt_choices *choices, const parser *p) {
-    if (set == NULL || (choices == NULL ? NULL : choices->target) != p->target) return true;
+static bool begins_set(const dt_plan_set *set, const parser *p) {
+    if (set == NULL || (set->choices == NULL ? NULL : set->choices->target) != p->target) return true;
+    if ((set->gpu_choices == NULL ? NULL : set->gpu_choices->target) != p->gpu) return true;
     for (int i = 0; i < set->n_plans; i++)
         if (strcmp(set->plans[i]->name, p->plan->name) == 0) return true;
     return false;
@@ -934,36 +940,49 @@ static dt_status *add_kernel_names(parser *p, dt_names *names) {
     return NULL;
 }
 
+/* What was chosen for the plans of a set, which has one more now. */
+static void add_choices(const parser *p, dt_plan_set *set, dt_nest_choices ***nests, dt_gpu_kernel **gpu_kernels) {
+    const dt_plan *const *plans = (const dt_plan *const *)set->plans;
+    dt_choices *choices = DT_NEW(p->arena, dt_choices);
+    dt_gpu_choices *of_gpu = DT_NEW(p->arena, dt_gpu_choices);
+    *choices = (dt_choices){.target = p->target, .n_plans = set->n_plans, .plans = plans, .nests = nests};
+    *of_gpu = (dt_gpu_choices){.target = p->gpu, .n_plans = set->n_plans, .plans = plans, .kernels = gpu_kernels};
+    set->choices = p->target != NULL ? choices : NULL;
+    set->gpu_choices = p->gpu != NULL ? of_gpu : NULL;
+}
+
 static dt_status *parse_sets(dt_arena *arena, dt_reader reader, dt_plan_sets *sets) {
     DT_LIST(dt_plan_set) list = {0};
     DT_LIST(dt_plan *) plans = {0};
     DT_LIST(dt_nest_choices **) nests = {0};
+    DT_LIST(dt_gpu_kernel *) gpu_kernels = {0};
     dt_names kernels = {0};
-    dt_choices *choices = NULL;
     while (!dt_read_end(&reader)) {
         parser p = {.r = reader, .arena = arena};
         if (!dt_read_keyword(&p.r, "plan")) FAIL(&p, "expected a line of the plan, or the next plan");
         DT_TRY(parse_plan(&p));
-        if (begins_set(list.n > 0 ? &list.items[list.n - 1] : NULL, choices, &p)) {
-            plans.items = NULL, nests.items = NULL, kernels = (dt_names){0};
-            plans.n = plans.capacity = nests.n = nests.capacity = 0;
-            choices = p.target != NULL ? DT_NEW(arena, dt_choices) : NULL;
-            dt_list_push(arena, &list, ((dt_plan_set){.choices = choices}));
+        if (begins_set(list.n > 0 ? &list.items[list.n - 1] : NULL, &p)) {
+            plans.items = NULL, nests.items = NULL, gpu_kernels.items = NULL, kernels = (dt_names){0};
+            plans.n = plans.capacity = nests.n = nests.capacity = gpu_kernels.n = gpu_kernels.capacity = 0;
+            dt_list_push(arena, &list, (dt_plan_set){0});
         }
         DT_TRY(add_kernel_names(&p, &kernels));
         dt_list_push(arena, &plans, p.plan);
         dt_list_push(arena, &nests, p.choices.items);
+        dt_list_push(arena, &gpu_kernels, p.gpu_kernels);
         assert(list.n > 0);
-        list.items[list.n - 1].plans = plans.items;
-        list.items[list.n - 1].n_plans = (int)plans.n;
-        if (choices != NULL)
-            *choices = (dt_choices){.target = p.target, .n_plans = (int)plans.n, .plans = (const dt_plan *const *)plans.items, .nests = nests.items};
+        dt_plan_set *set = &list.items[list.n - 1];
+        set->plans = plans.items;
+        set->n_plans = (int)plans.n;
+        add_choices(&p, set, nests.items, gpu_kernels.items);
         reader = p.r;
     }
     *sets = (dt_plan_sets){(int)list.n, list.items};
     if (list.n == 0) return dt_reader_error(&reader, "there is no plan here");
-    for (size_t s = 0; s < list.n; s++)
+    for (size_t s = 0; s < list.n; s++) {
         if (list.items[s].choices != NULL) DT_TRY(refuse(&reader, dt_choices_verify(arena, list.items[s].choices)));
+        if (list.items[s].gpu_choices != NULL) DT_TRY(refuse(&reader, dt_gpu_choices_verify(arena, list.items[s].gpu_choices)));
+    }
     return NULL;
 }
 
@@ -974,5 +993,8 @@ dt_status *dt_plans_parse(dt_arena *arena, const char *name, const char *source,
 
 void dt_plan_sets_print(dt_arena *arena, dt_text *text, const dt_plan_sets *sets) {
     for (int s = 0; s < sets->n; s++)
-        for (int p = 0; p < sets->items[s].n_plans; p++) dt_plan_print(arena, text, sets->items[s].plans[p], sets->items[s].choices);
+        for (int p = 0; p < sets->items[s].n_plans; p++) {
+            dt_plan_print(arena, text, sets->items[s].plans[p], sets->items[s].choices);
+            if (sets->items[s].gpu_choices != NULL) dt_gpu_choices_print(text, sets->items[s].gpu_choices, p);
+        }
 }

@@ -1,6 +1,6 @@
 /* verify_gpu_choices: what the choices for a GPU must keep, asked of the plan anew: whatever chose them, the code computes what the plan says. */
 #include "compiler/kernel/analysis.h"
-#include "compiler/kernel/gpu_choices.h"
+#include "compiler/kernel/gpu_forms.h"
 #include "compiler/kernel/parallel.h"
 
 typedef struct subject {
@@ -8,6 +8,7 @@ typedef struct subject {
     const dt_plan *plan;
     const dt_kernel_function *kernel;
     const dt_gpu_function *function;
+    int number;          /* of the nest, or of the first one */
     const dt_nest *nest; /* NULL: a rule for all nests */
     const dt_gpu_nest *how;
     const uint64_t *depends;
@@ -27,6 +28,13 @@ static const char *verify_team(const subject *s) {
     if (f->form == DT_GPU_SCATTER && f->team != target->warp) return "targets are owned by warps";
     if (dt_gpu_shared_bytes(target, f) > target->shared_bytes) return "what a block shares fits its memory";
     return !f->wide && dt_gpu_needs_wide(s->plan, s->kernel, f) ? "indices of 32 bits count all that there is" : NULL;
+}
+
+static const char *verify_library(const subject *s) {
+    const dt_nest *nest = &s->kernel->nests[s->function->first];
+    if (s->function->library == NULL) return NULL;
+    bool product = nest->n_reductions == 1 && dt_reduction_is_product(nest, &nest->reductions[0]);
+    return !product || s->function->n_nests != 1 ? "a library computes one sum of products" : NULL;
 }
 
 static const char *verify_neighbours(const subject *s) {
@@ -55,10 +63,36 @@ static const char *verify_loops(const subject *s) {
     if ((how->shared | how->dealt | how->serial) != outer || (how->shared & how->dealt) || ((how->shared | how->dealt) & how->serial))
         return "each outer loop is shared by a team, dealt to threads, or walked in order";
     if ((how->shared | how->dealt) & ~parallel) return "iterations that run at the same time have nothing to do with each other";
-    if (s->function->form == DT_GPU_TEAMS && how->shared != dt_first_loops(s->function->n_shared)) return "teams share the first loops";
-    if (how->together && (s->function->team == 1 || s->nest->n_reductions == 0)) return "a team reduces together, and has something to reduce";
-    for (int l = 0; l < s->nest->n_loops; l++)
-        if (how->unrolled[l] < 1 || (how->unrolled[l] > 1 && !(how->reduced >> l & 1))) return "reduced loops are written out once or more";
+    dt_gpu_form form = s->function->form;
+    bool teams = form == DT_GPU_TEAMS, tiles = form == DT_GPU_TILES;
+    if (teams && how->shared != dt_first_loops(s->function->n_shared)) return "teams share the first loops";
+    if (!teams && !tiles && how->shared != 0) return "threads that share loops are a team, or have a tile";
+    if (how->serial != 0 && (tiles || s->nest->share.n_units > 0)) return "a loop of tiles, or of what processes share out, is not walked in order";
+    if (how->together && (!teams || s->function->team == 1 || s->nest->n_reductions == 0))
+        return "a team reduces together, and has something to reduce";
+    for (int l = 0; l < s->nest->n_loops; l++) {
+        bool in_order = (how->reduced >> l & 1) && !how->together && !tiles && s->nest->loops[l].extent != 1;
+        if (how->unrolled[l] < 1 || (how->unrolled[l] > 1 && !in_order)) return "loops that are reduced in order are written out once or more";
+    }
+    return NULL;
+}
+
+/* What processes share out is told apart by the iteration of its only outer loop. */
+static const char *verify_share(const subject *s) {
+    if (s->nest->share.n_units == 0) return NULL;
+    if (s->function->form != DT_GPU_ELEMENTS && s->function->form != DT_GPU_TEAMS) return "what processes share out is for elements or teams";
+    if (dt_nest_n_outer(s->nest) != 1) return "what processes share out has one outer loop";
+    return s->nest->share.unit_iterations % s->how->vectors.width != 0 ? "a vector is of one unit of what processes share out" : NULL;
+}
+
+/* Where a team walks loops in order, its first lane alone has seen what was stored. */
+static const char *verify_together(const subject *s) {
+    if (!s->how->together || s->how->serial == 0) return NULL;
+    for (int i = 0; i < s->nest->n_instructions; i++) {
+        const dt_instruction *x = &s->nest->instructions[i];
+        if (x->kind == DT_INSTRUCTION_LOAD && dt_nest_stores_into(s->plan, s->kernel, s->nest, x->address.buffer))
+            return "what a team reduces together in each iteration is not read in a later one";
+    }
     return NULL;
 }
 
@@ -75,60 +109,100 @@ static const char *verify_accesses(const subject *s, const dt_gpu_vectors *vecto
     return NULL;
 }
 
+/* Of iterations that are counted together a vector is a part of their last loop. */
+static const char *verify_width(const subject *s, const dt_gpu_vectors *vectors, uint64_t counted) {
+    if (vectors->width < 1 || (vectors->width & (vectors->width - 1)) != 0) return "vectors have a power of two of elements";
+    if (vectors->width > s->target->most_width) return "a thread takes no more elements side by side than its target says";
+    if (vectors->width == 1 || vectors->along < 0) return NULL;
+    if (vectors->along != dt_nest_last_loop(s->nest, counted)) return "vectors lie along the last of the loops that are counted together";
+    int64_t extent = s->nest->loops[vectors->along].extent;
+    if (dt_dim_is_symbol(extent) || extent % vectors->width != 0) return "a loop has whole vectors";
+    return verify_accesses(s, vectors);
+}
+
+/* Of elements, where along < 0 vectors lie along all of them. */
+static const char *verify_elements(const subject *s, const dt_gpu_vectors *vectors) {
+    int last = dt_nest_last_loop(s->nest, s->how->dealt);
+    if (last < 0 || s->how->serial != 0 || s->nest->n_reductions > 0) return "vectors are of elements that are dealt, or of a tile's results";
+    if (vectors->along < 0 ? dt_nest_has_check(s->nest) : dt_nest_checks(s->nest, s->depends, (uint64_t)1 << vectors->along))
+        return "an index that is checked differs within a vector";
+    for (int i = 0; i < s->nest->n_instructions; i++)
+        if (vectors->ahead[i] && (s->depends[i] >> last & 1)) return "what is computed ahead of a vector is one for all of it";
+    return vectors->along < 0 ? verify_accesses(s, vectors) : NULL;
+}
+
 static const char *verify_vectors(const subject *s) {
     const dt_gpu_vectors *vectors = &s->how->vectors;
-    if (vectors->width < 1 || (vectors->width & (vectors->width - 1)) != 0) return "vectors have a power of two of elements";
-    if (vectors->width == 1) return NULL;
-    bool elements = s->function->form == DT_GPU_ELEMENTS && s->how->serial == 0 && s->nest->n_reductions == 0;
-    if (!elements && s->function->form != DT_GPU_TILES) return "vectors are of elements that are dealt, or of a tile's results";
-    if (vectors->along >= s->nest->n_loops || (vectors->along < 0 && !elements)) return "vectors lie along a loop of the nest";
+    bool elements = s->function->form == DT_GPU_ELEMENTS, tiles = s->function->form == DT_GPU_TILES;
+    const char *wrong = verify_width(s, vectors, tiles ? s->function->tiles.columns.loops : s->how->dealt);
+    if (wrong != NULL || vectors->width == 1) return wrong;
+    if (!elements && (!tiles || vectors->along < 0)) return "vectors are of elements that are dealt, or of a tile's results";
     for (int t = 0; t < s->nest->n_stores; t++) {
         const dt_store *store = &s->nest->stores[t];
         if (store->accumulate || store->guard >= 0 ||
             !dt_gpu_is_vector(s->plan, s->kernel, s->nest, s->how, s->depends, &store->address, vectors->along, vectors->width))
             return "vectors are stored to whole vectors, without guard";
     }
-    if (elements && vectors->along >= 0 && dt_nest_checks(s->nest, s->depends, (uint64_t)1 << vectors->along))
-        return "an index that is checked differs within a vector";
-    return verify_accesses(s, vectors);
+    return elements ? verify_elements(s, vectors) : NULL;
 }
 
-static const char *verify_side(const subject *s, const dt_gpu_side *side, int pieces) {
-    const int *factors = s->nest->instructions[s->nest->reductions[0].operand].operands;
-    if (side->factor != factors[0] && side->factor != factors[1]) return "the sides of a tile are of the factors of the products";
-    if (s->depends[side->factor] & dt_nest_outer_loops(s->nest) & ~(side->loops | s->function->tiles.both))
+static const char *verify_side(const subject *s, const dt_gpu_side *side, int grid) {
+    const dt_gpu_tiles *tiles = &s->function->tiles;
+    int width = side->vectors.width, next_to = side->by_terms ? tiles->terms : side->results, block = s->target->block;
+    int64_t reads = (int64_t)side->results * tiles->terms / (width < 1 ? 1 : width);
+    if (s->depends[side->factor] & dt_nest_outer_loops(s->nest) & ~(side->loops | tiles->both))
         return "a factor differs with the loops of its side, and with those of both";
-    if (side->own < 1 || side->own * pieces != side->results) return "the results of a tile are dealt to all threads alike";
-    return side->vectors.width > 1 ? verify_accesses(s, &side->vectors) : NULL;
+    if (side->own < 1 || side->own * grid != side->results) return "the results of a tile are dealt to all threads alike";
+    if (tiles->n_down == 0 && side->own > 2 && side->own % DT_GPU_NEIGHBOURS != 0)
+        return "results of a thread are neighbours, as many as a vector has";
+    const char *wrong = verify_width(s, &side->vectors, side->by_terms ? s->how->reduced : side->loops);
+    if (wrong != NULL) return wrong;
+    if (width > 1 && (side->vectors.along < 0 || width > DT_GPU_NEIGHBOURS || next_to % width != 0))
+        return "a factor is read in vectors that lie along terms or results, of as many as are neighbours";
+    return reads > block && reads % block != 0 ? "all threads read as much of a stage" : NULL;
+}
+
+static const char *verify_sums(const subject *s) {
+    const dt_gpu_tiles *tiles = &s->function->tiles;
+    int lanes = s->target->product_lanes, own = tiles->columns.own, width = s->how->vectors.width;
+    if (tiles->terms < 16 || tiles->terms % 16 != 0) return "a stage has sixteen terms, or a multiple";
+    if (tiles->padding < 0 || tiles->padding % DT_GPU_NEIGHBOURS != 0) return "rows in shared memory have whole vectors";
+    if (tiles->n_down > 0 && (tiles->precision == DT_PRECISION_F32 || s->target->warp % lanes != 0 || s->target->block / lanes % tiles->n_down != 0))
+        return "tensor cores multiply rounded factors, with whole warps or parts of them";
+    if (tiles->n_down > 0 && tiles->precision == DT_PRECISION_BF16 && tiles->terms != 16) return "tensor cores add sixteen terms of bf16";
+    int neighbours = tiles->n_down > 0 ? 2 : own < DT_GPU_NEIGHBOURS ? own : DT_GPU_NEIGHBOURS;
+    return width != 1 && width != neighbours ? "results are stored in vectors of all that are neighbours" : NULL;
 }
 
 static const char *verify_tiles(const subject *s) {
     const dt_gpu_tiles *tiles = &s->function->tiles;
-    int lanes = s->target->product_lanes, side = 1;
+    int rows, columns;
     if (s->function->form != DT_GPU_TILES) return NULL;
     if (s->nest->n_reductions != 1 || s->nest->reductions[0].dtype != DT_F32 || !dt_reduction_is_product(s->nest, &s->nest->reductions[0]) ||
         dt_nest_has_check(s->nest))
         return "tiles are for one sum of products in f32, without checks";
     if ((tiles->rows.loops | tiles->columns.loops) != s->how->dealt || tiles->both != s->how->shared || (tiles->rows.loops & tiles->columns.loops))
         return "rows and columns of tiles are dealt, what both factors differ with is shared";
-    if (tiles->terms < 16 || tiles->terms % 16 != 0) return "a stage has sixteen terms, or a multiple";
-    if (tiles->n_down > 0 && (tiles->precision == DT_PRECISION_F32 || s->target->warp % lanes != 0 || s->target->block / lanes % tiles->n_down != 0))
-        return "tensor cores multiply rounded factors, with whole warps or parts of them";
-    while (side * side < s->target->block) side *= 2;
-    const char *wrong = verify_side(s, &tiles->rows, tiles->n_down > 0 ? tiles->n_down * 16 : side);
-    return wrong != NULL ? wrong : verify_side(s, &tiles->columns, tiles->n_down > 0 ? s->target->block / lanes / tiles->n_down * 8 : side);
+    const int *factors = s->nest->instructions[s->nest->reductions[0].operand].operands;
+    int first = tiles->rows.factor, second = tiles->columns.factor;
+    if ((first != factors[0] || second != factors[1]) && (first != factors[1] || second != factors[0]))
+        return "the sides of a tile are of the factors of the products";
+    const char *wrong = verify_sums(s);
+    if (wrong != NULL) return wrong;
+    dt_gpu_tile_grid(s->target, tiles->n_down, &rows, &columns);
+    wrong = verify_side(s, &tiles->rows, rows);
+    return wrong != NULL ? wrong : verify_side(s, &tiles->columns, columns);
 }
 
 static const char *verify_scatter(const subject *s) {
     const dt_gpu_scatter *scatter = &s->function->scatter;
     if (s->function->form != DT_GPU_SCATTER) return NULL;
+    const char *needs = dt_gpu_scatter_needs(&(dt_gpu_scope){s->target, s->plan, s->kernel}, s->nest, s->depends, s->how->dealt);
+    if (needs != NULL) return needs;
     const dt_store *store = &s->nest->stores[0];
-    if (s->nest->n_stores != 1 || s->nest->n_reductions > 0 || store->address.n_terms != 1 || store->address.terms[0] != scatter->index)
-        return "a scatter stores once, where one index says";
+    if (store->address.terms[0] != scatter->index) return "a scatter stores once, where one index says";
     if (dt_nest_checked_limit(s->nest, store->guard, scatter->index) != scatter->targets) return "a check holds the index below the targets";
     if (scatter->n_owners * scatter->targets_each < scatter->targets || scatter->groups < 1) return "each target has an owner";
-    if ((s->depends[scatter->index] & s->how->dealt) || dt_nest_checks(s->nest, s->depends, s->how->dealt))
-        return "an index and its check are one for a slice";
     return scatter->at_once < 1 || s->target->warp % scatter->at_once != 0 ? "a lane reads some indices at a time, of as many as there are lanes"
                                                                            : NULL;
 }
@@ -138,17 +212,18 @@ static const char *verify_scatter(const subject *s) {
 static dt_status *verify(const subject *s, const rule *rules, size_t n) {
     for (size_t r = 0; r < n; r++) {
         const char *wrong = rules[r](s);
-        if (wrong != NULL)
-            return dt_error(DT_INTERNAL, "kernel %s, nest %d, for %s: %s", s->kernel->name, s->function->first, s->target->name, wrong);
+        if (wrong != NULL) return dt_error(DT_INTERNAL, "kernel %s, nest %d, for %s: %s", s->kernel->name, s->number, s->target->name, wrong);
     }
     return NULL;
 }
 
 static dt_status *verify_function(dt_arena *arena, subject *s) {
-    static const rule of_function[] = {verify_team, verify_neighbours}, of_nest[] = {verify_loops, verify_vectors, verify_tiles, verify_scatter};
+    static const rule of_function[] = {verify_team, verify_neighbours, verify_library};
+    static const rule of_nest[] = {verify_loops, verify_together, verify_share, verify_vectors, verify_tiles, verify_scatter};
     DT_TRY(verify(s, of_function, sizeof of_function / sizeof *of_function));
     for (int n = 0; n < s->function->n_nests; n++) {
-        s->nest = &s->kernel->nests[s->function->first + n];
+        s->number = s->function->first + n;
+        s->nest = &s->kernel->nests[s->number];
         s->how = &s->function->nests[n];
         uint64_t *depends = DT_NEW_ARRAY(arena, uint64_t, s->nest->n_instructions);
         dt_nest_depends(s->nest, depends);
@@ -163,7 +238,7 @@ static dt_status *verify_kernel(dt_arena *arena, const dt_gpu_target *target, co
     for (int f = 0; f < kernel->n_functions; f++) {
         const dt_gpu_function *function = &kernel->functions[f];
         if (function->first != next) break;
-        DT_TRY(verify_function(arena, &(subject){.target = target, .plan = plan, .kernel = &kernel->divided, .function = function}));
+        DT_TRY(verify_function(arena, &(subject){.target = target, .plan = plan, .kernel = &kernel->divided, .function = function, .number = next}));
         next += function->n_nests;
     }
     return next == kernel->divided.n_nests ? NULL : dt_error(DT_INTERNAL, "kernel %s: each nest is in one function, in order", kernel->divided.name);

@@ -5,7 +5,7 @@
 #include "compiler/passes/choose_gpu.h"
 
 enum {
-    WIDTH = 4, /* values of f32 that a thread reads at once, and has of neighbouring results */
+    WIDTH = DT_GPU_NEIGHBOURS,
     MOST_DOWN = 4
 };
 

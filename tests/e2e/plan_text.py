@@ -1,5 +1,5 @@
-"""Plans as text: what `dtc compile --emit=kernels` prints reads back to the same bytes, at each level, for every example, and the code made of it is
-that of the program, byte for byte. A choice that is printed is one: where a number of it is changed, the code changes too, or the plan is refused."""
+"""Plans as text: what `dtc compile --emit=kernels` prints reads back to the same bytes, at each level and for GPUs, for every example, and the code made of
+it is that of the program, byte for byte. A choice that is printed is one: where a number of it is changed, the code changes too, or the plan is refused."""
 import os
 import pathlib
 import re
@@ -26,6 +26,47 @@ CHANGES = (
     (r"  prefetched\n", "\n"),
 )
 
+# The same for a GPU, of which all is looked at in the text for CUDA; and whether a change is taken, where that is always one of the two.
+GPU_CHANGES = (
+    (r"elements by thread", "teams by warp", None),
+    (r"teams by warp", "teams by block", True),
+    (r"tiles by block", "tiles by warp", False),
+    (r"tiles by block", "elements by thread", None),
+    (r"scatter by warp", "elements by thread", None),
+    (r"by (thread|warp|block)(?=   #)", r"by \1  indices of 64 bits", True),
+    (r"  or product", "  or input_gradient", None),
+    (r" with cleared rows", "", None),
+    (r"nest (\d+)  shared (l\d+)  dealt", r"nest \1  dealt \2", None),
+    (r"  dealt l0(?=\n|  )", "  in order l0", None),
+    (r"  in order l0", "  dealt l0", None),
+    (r"  reduced l(\d+)", r"  dealt l\1", False),
+    (r"  reduced together", "  reduced", True),
+    (r"  unrolled l(\d+) by \d+", r"  unrolled l\1 by 2", None),
+    (r"  unrolled l(\d+) by \d+", "", True),
+    (r"(nest .*)  by (\d+) l\d+", r"\1", True),
+    (r"(nest .*)  by 4 l(\d+)", r"\1  by 2 l\2", None),
+    (r"(nest .*)  by (\d+) l\d+", r"\1  by \2 l0", None),
+    (r"rows of \d+", "rows of 16", None),
+    (r"columns of \d+", "columns of 128", None),
+    (r"rows of (\d+): s\d+", r"rows of \1: s9", False),
+    (r"(rows .*)  over l\d+", r"\1", False),
+    (r"(columns .*)  by 4 l\d+", r"\1", True),
+    (r"(rows .*)  by 4 l(\d+)", r"\1  by 2 l\2", True),
+    (r"term by term(?=\n)", "result by result", True),
+    (r"term by term  by", "result by result  by", False),
+    (r"stages of 16", "stages of 32", None),
+    (r"padding of \d+", "padding of 12", True),
+    (r"padding of \d+", "padding of 3", False),
+    (r"tensor cores 4", "tensor cores 2", None),
+    (r"  tensor cores \d+ down", "", True),
+    (r"owners of \d+", "owners of 3", True),
+    (r"groups of \d+", "groups of 5", True),
+    (r"with 8 indices", "with 4 indices", True),
+    (r"with 8 indices", "with 5 indices", False),
+    (r"kernel (\w+)(?=\n    \w)", r"kernel other", False),
+    (r"for cuda", "for warps of 64", None),
+)
+
 
 def dtc(*arguments, fails=False):
     done = subprocess.run(["dtc", "compile", *map(str, arguments)], capture_output=True, timeout=120)
@@ -43,6 +84,80 @@ def check_program(folder, path, level, compiled):
         of_program, _ = dtc("--cpu", level, "--emit=object", path)
         of_plan, _ = dtc("--emit=object", plan)
         assert of_program == of_plan and len(of_plan) > 1000, f"{path.name} at {level}: other code is made of its plans"
+
+
+def check_gpu_program(folder, path):
+    plan = folder / f"{path.stem}.plan"
+    dtc("--target", "cuda", "--emit=kernels", path, "-o", plan)
+    assert dtc("--emit=kernels", plan)[0] == plan.read_bytes(), f"{path.name}: read back, its plans for a GPU print another text"
+    of_program = dtc("--target", "cuda", "--emit=cuda", path)[0]
+    assert of_program == dtc("--emit=cuda", plan)[0] and len(of_program) > 1000, f"{path.name}: other code for a GPU is made of its plans"
+
+
+GPU_PROGRAM = """
+use losses, nn, optimizers
+
+model Net(x: f32[B, 40], token: i32[B]) -> f32[B, 48] {
+    param table: f32[100, 40] = zeros()
+    let hidden = relu(dense(x + table[token], units: 64))
+    return dense(hidden, units: 48)
+}
+step train(x: f32[B, 40], token: i32[B], label: u8[B]) {
+    minimize(sparse_categorical_crossentropy(label % 48, Net(x, token)), sgd(learning_rate: 0.1))
+}
+"""
+
+
+def check_gpu_changes(folder):
+    """The text for CUDA of three programs in which each form is, in f32 and for tensor cores, each choice changed once a program."""
+    program, plan, seen = folder / "all_forms.dt", folder / "changed.plan", set()
+    program.write_text(GPU_PROGRAM)
+    for arguments in ((program, "--batch", 64), (program, "--batch", 64, "--precision", "bf16"), (SOURCE / "examples/fashion_cnn.dt", "--precision", "tf32")):
+        text = dtc("--target", "cuda", "--emit=kernels", *arguments)[0].decode()
+        before = dtc("--target", "cuda", "--emit=cuda", *arguments)[0]
+        for pattern, replacement, taken in GPU_CHANGES:
+            matches = [match for match in re.finditer(pattern, text) if match.expand(replacement) != match[0]]
+            for match in matches[:: max(1, len(matches) // 2)][:2]:
+                plan.write_text(text[: match.start()] + match.expand(replacement) + text[match.end() :])
+                after, said = dtc("--emit=cuda", plan, fails=True)
+                change = f"{match[0]!r} -> {match.expand(replacement)!r}"
+                assert said.startswith(f"dtc: error: {plan}:") if said else after != before, f"{change}: {said or 'the same code'}"
+                assert taken is None or taken == (said == ""), f"{change}: {said or 'was taken'}"
+                seen.add((pattern, replacement))
+    missing = [change[:2] for change in GPU_CHANGES if change[:2] not in seen]
+    assert not missing, f"no program has {missing}"
+
+
+def check_gpu_errors(folder):
+    plan, program = folder / "gpu.plan", SOURCE / "examples/perceptron.dt"
+    good = dtc("--target", "cuda", "--emit=kernels", program)[0].decode()
+    plan.write_text(good)
+    assert dtc("--target", "cuda", "--emit=kernels", plan)[0].decode() == good
+    for options, message in ((["--emit=asm"], "plans for GPUs become no code for CPUs"), (["--cpu", LEVELS[0], "--emit=kernels"], "plans for GPUs"),
+                             (["-o", folder / "x.dtx"], "a plan says nothing of variables")):
+        assert message in dtc(*options, plan, fails=True)[1]
+    for change, message in (
+        (lambda text: text.replace("for cuda", "for nobody"), "expected cuda"),
+        (lambda text: re.sub(r"\n      nest 0.*", "", text, count=1), "expected a number of 0 to 0"),
+        (lambda text: re.sub(r"(elements by thread.*\n)(?:      nest .*\n)+", r"\1", text, count=1), "expected nest"),
+        (lambda text: re.sub(r"\n    elements by thread(.*\n      nest .*)+\n  kernel", "\n  kernel", text, count=1), "each nest is in one function, in order"),
+        (lambda text: text.replace("  dealt l0", "  dealt l9"), "expected"),
+        (lambda text: re.sub(r"(stages of \d+ terms).*", r"\1", text, count=1), "expected padding of"),
+        (lambda text: re.sub(r"rows of \d+", "rows of 0", text, count=1), "expected a number of 1 to"),
+        (lambda text: text.replace("rows together", "rows"), "choices for a GPU are of plans whose rows run together"),
+        (lambda text: re.sub(r"tiles by block", "scatter by warp", text, count=1), "expected owners of"),
+    ):
+        assert change(good) != good, message
+        plan.write_text(change(good))
+        output, said = dtc("--emit=cuda", plan, fails=True)
+        assert message in said and output == b"", f"{message!r} was to be said, not {said!r}"
+    plan.write_text(good[: good.index("for cuda")] if good.count("for cuda") == 1 else re.sub(r"for cuda(.*\n)(  .*\n)+", "", good))
+    assert "for cuda" not in plan.read_text()  # nothing is chosen: that is done when it is compiled
+    assert dtc("--emit=kernels", plan)[0] == plan.read_bytes() and b"__global__" in dtc("--emit=cuda", plan)[0]
+    assert b"for cuda" in dtc("--target", "cuda", "--emit=kernels", plan)[0]
+    dtc("--emit=kernels", program, "-o", plan)
+    for options in (["--emit=cuda"], ["--target", "cuda", "--emit=kernels"]):
+        assert "plans for CPUs become no code for GPUs" in dtc(*options, plan, fails=True)[1]
 
 
 def check_unchosen(folder):
@@ -128,6 +243,11 @@ def main():
         for path in sorted((SOURCE / "examples").glob("*.dt")):
             for level in LEVELS:
                 check_program(folder, path, level, full or path.stem in COMPILED)
+            check_gpu_program(folder, path)
+        for path in sorted((SOURCE / "tests/programs").glob("*.dt")) if full else ():
+            check_gpu_program(folder, path)
+        check_gpu_changes(folder)
+        check_gpu_errors(folder)
         check_unchosen(folder)
         check_passes(folder)
         for level in LEVELS:
