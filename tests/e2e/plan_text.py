@@ -31,11 +31,11 @@ GPU_CHANGES = (
     (r"elements by thread", "teams by warp", None),
     (r"teams by warp", "teams by block", True),
     (r"tiles by block", "tiles by warp", False),
-    (r"tiles by block", "elements by thread", None),
-    (r"scatter by warp", "elements by thread", None),
+    (r"tiles by block", "elements by thread", False),
+    (r"tiles by block(.*\n *nest .*)  by . l\d+(?:\n *(?:rows|columns|stages).*)+", r"elements by thread\1", None),
+    (r"scatter by warp", "elements by thread", False),
+    (r"scatter by warp(.*\n *nest .*)\n *owners.*", r"elements by thread\1", True),
     (r"by (thread|warp|block)(?=   #)", r"by \1  indices of 64 bits", True),
-    (r"  or product", "  or input_gradient", None),
-    (r" with cleared rows", "", None),
     (r"nest (\d+)  shared (l\d+)  dealt", r"nest \1  dealt \2", None),
     (r"  dealt l0(?=\n|  )", "  in order l0", None),
     (r"  in order l0", "  dealt l0", None),
@@ -52,19 +52,19 @@ GPU_CHANGES = (
     (r"(rows .*)  over l\d+", r"\1", False),
     (r"(columns .*)  by 4 l\d+", r"\1", True),
     (r"(rows .*)  by 4 l(\d+)", r"\1  by 2 l\2", True),
-    (r"term by term(?=\n)", "result by result", True),
+    (r"term by term  by 4 l\d+", "result by result", True),
     (r"term by term  by", "result by result  by", False),
     (r"stages of 16", "stages of 32", None),
     (r"padding of \d+", "padding of 12", True),
     (r"padding of \d+", "padding of 3", False),
     (r"tensor cores 4", "tensor cores 2", None),
-    (r"  tensor cores \d+ down", "", True),
+    (r"  tensor cores \d+ down", "", None),
     (r"owners of \d+", "owners of 3", True),
     (r"groups of \d+", "groups of 5", True),
     (r"with 8 indices", "with 4 indices", True),
     (r"with 8 indices", "with 5 indices", False),
     (r"kernel (\w+)(?=\n    \w)", r"kernel other", False),
-    (r"for cuda", "for warps of 64", None),
+    (r"for cuda", "for warps of 64", False),
 )
 
 
@@ -99,7 +99,7 @@ use losses, nn, optimizers
 
 model Net(x: f32[B, 40], token: i32[B]) -> f32[B, 48] {
     param table: f32[100, 40] = zeros()
-    let hidden = relu(dense(x + table[token], units: 64))
+    hidden = relu(dense(x + table[token], units: 64))
     return dense(hidden, units: 48)
 }
 step train(x: f32[B, 40], token: i32[B], label: u8[B]) {
@@ -121,9 +121,13 @@ def check_gpu_changes(folder):
                 plan.write_text(text[: match.start()] + match.expand(replacement) + text[match.end() :])
                 after, said = dtc("--emit=cuda", plan, fails=True)
                 change = f"{match[0]!r} -> {match.expand(replacement)!r}"
-                assert said.startswith(f"dtc: error: {plan}:") if said else after != before, f"{change}: {said or 'the same code'}"
+                assert said.startswith(f"dtc: {plan}:") if said else after != before, f"{change}: {said or 'the same code'}"
                 assert taken is None or taken == (said == ""), f"{change}: {said or 'was taken'}"
                 seen.add((pattern, replacement))
+        # What a library may do instead is for artifacts: of all calls together there are functions around them in the text.
+        for pattern, replacement in ((r" with cleared rows", ""), (r"  or \w+_gradient|  or convolution", "  or product"), (r"for cuda", "for warps of 64")):
+            plan.write_text(re.sub(pattern, replacement, text))
+            assert (re.search(pattern, text) is None) == (dtc("--emit=cuda", plan)[0] == before), f"{pattern}: the text for CUDA does not follow it"
     missing = [change[:2] for change in GPU_CHANGES if change[:2] not in seen]
     assert not missing, f"no program has {missing}"
 
@@ -142,7 +146,7 @@ def check_gpu_errors(folder):
         (lambda text: re.sub(r"(elements by thread.*\n)(?:      nest .*\n)+", r"\1", text, count=1), "expected nest"),
         (lambda text: re.sub(r"\n    elements by thread(.*\n      nest .*)+\n  kernel", "\n  kernel", text, count=1), "each nest is in one function, in order"),
         (lambda text: text.replace("  dealt l0", "  dealt l9"), "expected"),
-        (lambda text: re.sub(r"(stages of \d+ terms).*", r"\1", text, count=1), "expected padding of"),
+        (lambda text: re.sub(r"(stages of \d+ terms).*", r"\1", text, count=1), "expected padding"),
         (lambda text: re.sub(r"rows of \d+", "rows of 0", text, count=1), "expected a number of 1 to"),
         (lambda text: text.replace("rows together", "rows"), "choices for a GPU are of plans whose rows run together"),
         (lambda text: re.sub(r"tiles by block", "scatter by warp", text, count=1), "expected owners of"),
