@@ -118,7 +118,7 @@ DT_API dt_status *dtc_check_options(const dtc_program *program, const dtc_compil
 /* Compiles a program.
  *
  * program  or plans in text form, as `emit` "kernels" gives them, if the name of the file ends in .plan: for `emit` "kernels", "plan", "llvm", "asm",
- *          "c" or "object" alone
+ *          "c" or "object" alone, or of plans for GPUs "kernels", "plan" or "cuda"
  * options  NULL: an artifact for CPUs.
  * bytes    the artifact, or the stage; NULL: only the file is wanted. Zeros after an error.
  * Returns  DT_INVALID_ARGUMENT for a program with mistakes: its place is the first one's. */

@@ -152,7 +152,7 @@ static void note(const dt_cuda_nest *n) {
 static bool begin_own(dt_cuda_function *f, const dt_nest *nest, const char *iteration) {
     const dt_nest_share *how = &nest->share;
     if (how->n_units == 0) return false;
-    assert(nest->n_loops == 1 || (nest->n_loops == 2 && dt_nest_reduces(nest, 1)));
+    assert(dt_nest_n_outer(nest) == 1);
     dt_cuda_line(f, "if (is_own(launch, %s, %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ")) {", iteration, how->n_units, how->turn,
                  how->first_unit, how->unit_iterations);
     return true;

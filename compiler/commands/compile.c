@@ -36,8 +36,7 @@ static const struct argp_option option_rows[] = {
     DT_COMMAND_PROGRAM_OPTIONS,
     {"emit", KEY_EMIT, "STAGE", 0,
      "Print a stage instead of writing an artifact: ir, opt-ir, kernels (with --cpu: as they are made for these levels), plan; llvm, asm, c, object; "
-     "or with "
-     "--target cuda: cuda",
+     "or with --target cuda, and of a plan for GPUs: cuda",
      0},
     {"dump-after", KEY_DUMP_AFTER, "PASS", 0, "Print the program after a pass, or after each with `all`, to standard error: ", 0},
     {"depfile", KEY_DEPFILE, "FILE", 0, "Write there what the artifact depends on, the program and its modules, as a rule for make and ninja", 0},

@@ -9,7 +9,7 @@
 typedef enum dt_target {
     DT_TARGET_CPU,
     DT_TARGET_CUDA,
-    DT_TARGET_WARPS_OF_64, /* a GPU that tests emulate; it is no vendor's, and no command knows it */
+    DT_TARGET_WARPS_OF_64, /* a GPU that tests emulate; it is no vendor's, and no option names it */
     DT_N_TARGETS
 } dt_target;
 

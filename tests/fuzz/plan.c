@@ -1,4 +1,5 @@
-/* Any bytes as plans in text form: refused with an error, or read; then what is printed reads back to the same bytes, and C can be made of it. */
+/* Any bytes as plans in text form: refused with an error, or read; then what is printed reads back to the same bytes, and C or CUDA can be made of
+ * it. */
 #include "base/memory.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/kernel/parse.h"
@@ -15,10 +16,12 @@ static const char *print(dt_arena *arena, const dt_plan_sets *sets) {
     return text.data;
 }
 
-/* C for the choices that are there, or for those that are made. */
+/* C for the choices that are there, or for those that are made; CUDA for those that are there. */
 static void render(dt_arena *arena, const dt_plan_set *set) {
     dt_text text = {.arena = arena};
     const dt_plan *const *plans = (const dt_plan *const *)set->plans;
+    dt_cuda_program program;
+    if (set->gpu_choices != NULL) dt_codegen_cuda(arena, set->gpu_choices, &program);
     if (set->plans[0]->batched) return;
     const dt_choices *choices = set->choices != NULL ? set->choices : dt_pass_choose(arena, plans, set->n_plans, dt_cpu_target_find(DT_LEVEL_V4));
     dt_status *status = dt_choices_verify(arena, choices);

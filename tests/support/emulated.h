@@ -77,25 +77,31 @@ static inline dt_status *emulated_compile(const char *text, const char *const *n
     return status;
 }
 
-/* Renders, compiles and loads all plans; emulated_free releases it, after an error too. `wide`: with indices of 64 bits, where 32 are enough too;
- * `mistake`, if not NULL, is done to the text first. */
-static inline dt_status *emulated_make_with(const dt_compilation *compilation, emulated_code *code, bool wide, void (*mistake)(char *text)) {
+/* Renders what was chosen for plans, compiles and loads it; emulated_free releases it, after an error too. `mistake`, if not NULL, is done to the
+ * text first. */
+static inline dt_status *emulated_make_chosen(dt_arena *arena, const dt_gpu_choices *choices, emulated_code *code, void (*mistake)(char *text)) {
     dt_text text = {0};
+    *code = (emulated_code){0};
+    dt_codegen_cuda(arena, choices, &code->program);
+    const char **names = DT_NEW_ARRAY(arena, const char *, code->program.n_sources);
+    for (int i = 0; i < code->program.n_sources; i++) names[i] = code->program.sources[i].name;
+    dt_cuda_print(&text, &code->program, 0, code->program.n_sources);
+    if (mistake != NULL) mistake(text.data);
+    const char *flags = dt_arena_format(arena, "-DEMULATED_WARP=%d", choices->target->warp);
+    dt_status *status = emulated_compile(text.data, names, code->program.n_sources, flags, code);
+    dt_text_free(&text);
+    return status;
+}
+
+/* The same of all plans. `wide`: with indices of 64 bits, where 32 are enough too. */
+static inline dt_status *emulated_make_with(const dt_compilation *compilation, emulated_code *code, bool wide, void (*mistake)(char *text)) {
     dt_gpu_choices *choices;
     *code = (emulated_code){0};
     DT_TRY(dt_passes_choose_gpu(compilation, &choices));
     for (int p = 0; p < choices->n_plans; p++)
         for (int k = 0; k < choices->plans[p]->n_kernels; k++)
             for (int f = 0; f < choices->kernels[p][k].n_functions; f++) choices->kernels[p][k].functions[f].wide |= wide;
-    dt_codegen_cuda(compilation->arena, choices, &code->program);
-    const char **names = DT_NEW_ARRAY(compilation->arena, const char *, code->program.n_sources);
-    for (int i = 0; i < code->program.n_sources; i++) names[i] = code->program.sources[i].name;
-    dt_cuda_print(&text, &code->program, 0, code->program.n_sources);
-    if (mistake != NULL) mistake(text.data);
-    const char *flags = dt_arena_format(compilation->arena, "-DEMULATED_WARP=%d", choices->target->warp);
-    dt_status *status = emulated_compile(text.data, names, code->program.n_sources, flags, code);
-    dt_text_free(&text);
-    return status;
+    return emulated_make_chosen(compilation->arena, choices, code, mistake);
 }
 
 static inline dt_status *emulated_make(const dt_compilation *compilation, emulated_code *code) {
