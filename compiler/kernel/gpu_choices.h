@@ -109,8 +109,9 @@ typedef struct dt_gpu_scope {
 } dt_gpu_scope;
 
 /* gpu_stores.c: the kernel with each nest that stores unrelated buffers (updates of several parameters of one shape) split into one nest a buffer:
- * many small iterations suit threads better than few large ones, which run out of registers. */
-dt_kernel_function dt_gpu_divide_stores(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel);
+ * many small iterations suit threads better than few large ones, which run out of registers. *origins [n_nests of the result]: which nest each one
+ * is of; origins may be NULL. */
+dt_kernel_function dt_gpu_divide_stores(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, int **origins);
 
 /* Where the instructions of a nest stand: levels[n_instructions] 0: once a team; 1: once an element; 2 + p: within the p-th reduced loop. late: after
  * these. Returns the number of levels. depends: dt_nest_depends */

@@ -285,7 +285,7 @@ dt_status *dt_gpu_choices_read(dt_reader *reader, const dt_plan *plan, const dt_
     *kernels = DT_NEW_ARRAY(reader->arena, dt_gpu_kernel, plan->n_kernels);
     for (int k = 0; k < plan->n_kernels && w.wrong == NULL; k++) {
         dt_gpu_kernel *kernel = &(*kernels)[k];
-        kernel->divided = dt_gpu_divide_stores(reader->arena, plan, &plan->kernels[k]);
+        kernel->divided = dt_gpu_divide_stores(reader->arena, plan, &plan->kernels[k], NULL);
         expect(&w, "kernel");
         expect(&w, plan->kernels[k].name);
         read_kernel(&w, &(dt_gpu_scope){*target, plan, &kernel->divided}, kernel);

@@ -54,9 +54,10 @@ static dt_nest one_group(dt_arena *arena, const dt_nest *nest, const int *groups
     return part;
 }
 
-dt_kernel_function dt_gpu_divide_stores(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel) {
+dt_kernel_function dt_gpu_divide_stores(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, int **origins) {
     dt_kernel_function result = *kernel;
     DT_LIST(dt_nest) nests = {0};
+    DT_LIST(int) of = {0};
     for (int n = 0; n < kernel->n_nests; n++) {
         const dt_nest *nest = &kernel->nests[n];
         bool whole = nest->n_reductions > 0 || nest->n_stores < 2 || !dt_nest_is_constant(nest) || dt_nest_has_check(nest); /* counted once */
@@ -65,7 +66,9 @@ dt_kernel_function dt_gpu_divide_stores(dt_arena *arena, const dt_plan *plan, co
         for (int g = 0; g < nest->n_stores && !whole; g++)
             if (groups[g] == g) dt_list_push(arena, &nests, one_group(arena, nest, groups, g));
         if (whole) dt_list_push(arena, &nests, *nest);
+        while (of.n < nests.n) dt_list_push(arena, &of, n);
     }
+    if (origins != NULL) *origins = of.items;
     result.nests = nests.items;
     result.n_nests = (int)nests.n;
     return result;

@@ -34,7 +34,7 @@ static const dt_library_call *library_of(dt_arena *arena, const dt_kernel_functi
 }
 
 static dt_gpu_kernel choose_kernel(dt_arena *arena, const dt_gpu_target *target, const dt_plan *plan, const dt_kernel_function *kernel) {
-    dt_gpu_kernel result = {.divided = dt_gpu_divide_stores(arena, plan, kernel)};
+    dt_gpu_kernel result = {.divided = dt_gpu_divide_stores(arena, plan, kernel, NULL)};
     const dt_gpu_scope scope = {target, plan, &result.divided};
     DT_LIST(dt_gpu_function) functions = {0};
     for (int n = 0; n < result.divided.n_nests; n += functions.items[functions.n - 1].n_nests) {
@@ -49,6 +49,23 @@ static dt_gpu_kernel choose_kernel(dt_arena *arena, const dt_gpu_target *target,
     result.functions = functions.items;
     result.n_functions = (int)functions.n;
     return result;
+}
+
+dt_nest_range *dt_gpu_find_launches(dt_arena *arena, const dt_gpu_target *target, const dt_plan *plan, const dt_kernel_function *kernel) {
+    dt_nest_range *ranges = DT_NEW_ARRAY(arena, dt_nest_range, kernel->n_nests);
+    int *origins;
+    const dt_kernel_function divided = dt_gpu_divide_stores(arena, plan, kernel, &origins);
+    const dt_gpu_scope scope = {target, plan, &divided};
+    for (int n = 0; n < kernel->n_nests; n++) ranges[n] = (dt_nest_range){n, n};
+    for (int n = 0, end; n < divided.n_nests; n = end) {
+        end = n + dt_gpu_choose_form(&scope, n).n_nests;
+        for (int k = n; k < end; k++) {
+            dt_nest_range *range = &ranges[origins[k]];
+            if (origins[n] < range->first) range->first = origins[n];
+            if (origins[end - 1] > range->last) range->last = origins[end - 1];
+        }
+    }
+    return ranges;
 }
 
 dt_gpu_choices *dt_pass_choose_gpu(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_gpu_target *target) {

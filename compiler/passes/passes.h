@@ -29,6 +29,14 @@ dt_status *dt_pass_order_kernels(dt_compilation *compilation);
 
 /* What depends on the target, for plans that have their offsets. */
 dt_choices *dt_pass_choose(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_cpu_target *target);
+
+/* Nests of a kernel, both included. */
+typedef struct dt_nest_range {
+    int first, last;
+} dt_nest_range;
+/* [n_nests] of each nest those that a launch would hold together with it, as dt_pass_choose_gpu would choose. */
+dt_nest_range *dt_gpu_find_launches(dt_arena *arena, const dt_gpu_target *target, const dt_plan *plan, const dt_kernel_function *kernel);
+
 dt_gpu_choices *dt_pass_choose_gpu(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_gpu_target *target);
 
 #endif

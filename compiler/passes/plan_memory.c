@@ -130,16 +130,35 @@ static void live_forever(const dt_plan *plan, dt_lifetime *lifetimes) {
         if (lifetimes[b].first <= lifetimes[b].last) lifetimes[b] = (dt_lifetime){0, INT64_MAX};
 }
 
+static void place(dt_arena *arena, dt_plan *plan, const dt_lifetime *lifetimes) {
+    plan->bytes = plan->gathered = (dt_space_bytes){0};
+    place_buffers(arena, plan, lifetimes);
+    place_views(plan);
+    plan->is_placed = true;
+}
+
+/* [kernels][nests] what one launch on the GPU holds, as is chosen where no buffers share memory. They do not keep nests apart later on: those of a
+ * launch will not share any. */
+static const dt_nest_range *const *find_launches(dt_arena *arena, const dt_gpu_target *target, dt_plan *plan) {
+    const dt_nest_range **launches = DT_NEW_ARRAY(arena, const dt_nest_range *, plan->n_kernels);
+    dt_lifetime *lifetimes = dt_plan_lifetimes(arena, plan, NULL);
+    live_forever(plan, lifetimes);
+    place(arena, plan, lifetimes);
+    for (int k = 0; k < plan->n_kernels; k++) launches[k] = dt_gpu_find_launches(arena, target, plan, &plan->kernels[k]);
+    plan->is_placed = false;
+    return launches;
+}
+
 dt_status *dt_pass_plan_memory(dt_compilation *compilation) {
     for (int p = 0; p < compilation->n_plans; p++) {
         dt_plan *plan = compilation->plans[p];
         dt_plan_divide(compilation->arena, plan);
         give_spaces(compilation->arena, plan);
-        dt_lifetime *lifetimes = dt_plan_lifetimes(compilation->arena, plan);
+        const dt_gpu_target *target = dt_gpu_target_of(compilation->target);
+        dt_lifetime *lifetimes =
+            dt_plan_lifetimes(compilation->arena, plan, target != NULL ? find_launches(compilation->arena, target, plan) : NULL);
         if (!dt_switch_is_on(compilation->off, DT_SWITCH_REUSE)) live_forever(plan, lifetimes);
-        place_buffers(compilation->arena, plan, lifetimes);
-        place_views(plan);
-        plan->is_placed = true;
+        place(compilation->arena, plan, lifetimes);
     }
     return NULL;
 }

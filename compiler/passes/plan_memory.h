@@ -11,7 +11,7 @@ void dt_plan_divide(dt_arena *arena, dt_plan *plan);
 typedef struct dt_lifetime {
     int64_t first, last; /* first > last: never */
 } dt_lifetime;
-/* [n_buffers]. Buffers of which only the row at hand is ever needed lose their first dimension. */
-dt_lifetime *dt_plan_lifetimes(dt_arena *arena, dt_plan *plan);
+/* [n_buffers]. Buffers of which only the row at hand is ever needed lose their first dimension. launches: [kernels][nests], of a plan for a GPU. */
+dt_lifetime *dt_plan_lifetimes(dt_arena *arena, dt_plan *plan, const dt_nest_range *const *launches);
 
 #endif

@@ -4,7 +4,9 @@
  * through all of them, and so it is with nests that share a loop over blocks, and with those that one call of a library stands for: it does all of
  * them at once. Of some buffers only the row at hand is ever needed, since every use is in that one row loop, at its row: they are cut down to one
  * row and live from their first nest to their last. What a loop over tensors uses and is used outside of its body as well, by a collective too, or
- * goes from one iteration to the next, lives through all of the loop. */
+ * goes from one iteration to the next, lives through all of the loop.
+ *
+ * On a GPU the nests of a launch run at the same time, for all rows, and launches one after another: what a launch uses lives through all of it. */
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/view.h"
 #include "compiler/passes/plan_memory.h"
@@ -17,6 +19,7 @@ typedef struct use {
 
 typedef struct timeline {
     dt_plan *plan;
+    const dt_nest_range *const *launches; /* of a GPU; NULL: rows are gone through one by one */
     dt_arena *arena;
     int64_t *kernel_time; /* when its first nest runs */
     int64_t end;
@@ -92,9 +95,11 @@ static void add_lifetime(timeline *t, int k, int n, const dt_address *address) {
     int64_t time = t->kernel_time[k];
     for (const dt_plan_loop *loop = t->plan->kernels[k].loop; loop != t->scopes[buffer]; loop = loop->around)
         extend(t, buffer, t->loops[loop->number].first, t->loops[loop->number].last);
-    bool whole_run = now.run_last >= 0 && !t->plan->buffers[buffer].one_row;
+    bool whole_run = now.run_last >= 0 && !t->plan->buffers[buffer].one_row && t->launches == NULL;
     int first, last;
     nests_together(&t->plan->kernels[k], n, &first, &last);
+    if (t->launches != NULL && t->launches[k][n].first < first) first = t->launches[k][n].first;
+    if (t->launches != NULL && t->launches[k][n].last > last) last = t->launches[k][n].last;
     if (t->plan->kernels[k].divided) { /* its parts run side by side, one at this nest, another one at that */
         extend(t, buffer, time, time + t->plan->kernels[k].n_nests - 1);
         return;
@@ -172,8 +177,8 @@ static void cut_rows(timeline *t) {
     }
 }
 
-dt_lifetime *dt_plan_lifetimes(dt_arena *arena, dt_plan *plan) {
-    timeline t = {.plan = plan, .arena = arena};
+dt_lifetime *dt_plan_lifetimes(dt_arena *arena, dt_plan *plan, const dt_nest_range *const *launches) {
+    timeline t = {.plan = plan, .arena = arena, .launches = launches};
     t.kernel_time = DT_NEW_ARRAY(arena, int64_t, plan->n_kernels);
     t.lifetimes = DT_NEW_ARRAY(arena, dt_lifetime, plan->n_buffers);
     t.by_row = DT_NEW_ARRAY(arena, bool, plan->n_buffers);

@@ -92,4 +92,7 @@ scratch = {name: scratch_of(FOLDER / f"gpt-{name}.dt", *SMALL) for name in progr
 print(scratch)
 check(scratch["calls"] == scratch["option"] and scratch["none"] == scratch["kept"], f"calls and the option: {scratch}")
 check(scratch["calls"] < 0.5 * scratch["kept"], f"memory: {scratch}")
+scratch = {name: scratch_of(FOLDER / f"gpt-{name}.dt", *SMALL, "--target", "cuda") for name in ("kept", "calls")}
+print("on a GPU", scratch)
+check(scratch["calls"] < 0.5 * scratch["kept"], f"memory of a GPU: {scratch}")
 finish()
