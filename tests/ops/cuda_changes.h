@@ -26,12 +26,18 @@ static const char *const changed_bodies[] = {
     "%0 a: f32[B, 4, 4, 10], %1 b: f32[1]) {\n  %9: f32[B, 6, 6, 10] = sum_pool2d_gradient(%0, input=[6, 6], size=[3, 3], strides=[1, 1])",
 };
 
+/* The same product of factors that are rounded, or not. */
+static inline const char *rounded(dt_arena *arena, const char *product, uint64_t which) {
+    static const char *const precisions[] = {"f32", "tf32", "bf16"};
+    return dt_arena_format(arena, "%.*s, precision=\"%s\")", (int)strlen(product) - 1, product, precisions[which % 3]);
+}
+
 static inline dt_compilation changed_gpu_compilation(dt_arena *arena, random_source *source, uint64_t seed) {
     dt_compilation compilation = {.arena = arena, .target = seed % 7 == 0 ? DT_TARGET_WARPS_OF_64 : DT_TARGET_CUDA};
     if (seed % 4 == 0) {
         compilation.module = random_module(arena, source, 12 + (int)random_below(source, 30));
     } else {
-        const char *body = seed % 4 == 1   ? random_product(arena, source)
+        const char *body = seed % 4 == 1   ? rounded(arena, random_product(arena, source), seed / 4)
                            : seed % 4 == 2 ? random_convolution(arena, source)
                                            : changed_bodies[seed / 4 % (sizeof changed_bodies / sizeof *changed_bodies)];
         expect_ok(dt_module_parse(arena, "m", product_module(arena, body, RANDOM_CAPACITY), &compilation.module));
@@ -65,7 +71,7 @@ static inline int run_gpu_changes(uint64_t seed) {
     emulated_code code;
     print_message("DT_SEED=%llu\n", (unsigned long long)seed);
     expect_ok(dt_passes_choose_gpu(&compilation, &choices));
-    int n_changes = random_gpu_changes(arena, &source, choices, seed % 4 == 0 ? 6 : 30);
+    int n_changes = random_gpu_changes(arena, &source, choices, seed % 4 == 0 ? 8 : 60);
     expect_ok(emulated_make_chosen(arena, read_back(&compilation, choices), &code, NULL));
     for (code.how = 0; code.how < EMULATED_WAYS; code.how++)
         for (int64_t rows = 0; rows <= RANDOM_CAPACITY; rows += 2)
