@@ -155,8 +155,7 @@ dt_status *dt_pass_plan_memory(dt_compilation *compilation) {
         dt_plan_divide(compilation->arena, plan);
         give_spaces(compilation->arena, plan);
         const dt_gpu_target *target = dt_gpu_target_of(compilation->target);
-        dt_lifetime *lifetimes =
-            dt_plan_lifetimes(compilation->arena, plan, target != NULL ? find_launches(compilation->arena, target, plan) : NULL);
+        dt_lifetime *lifetimes = dt_plan_lifetimes(compilation->arena, plan, target != NULL ? find_launches(compilation->arena, target, plan) : NULL);
         if (!dt_switch_is_on(compilation->off, DT_SWITCH_REUSE)) live_forever(plan, lifetimes);
         place(compilation->arena, plan, lifetimes);
     }
