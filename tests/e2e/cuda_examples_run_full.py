@@ -19,6 +19,9 @@ from programs import Checks, execute  # noqa: E402
 
 ROWS, GIVEN = 4, 7  # of a step, and all together
 SMALLER = {"sentence_embedding": ("-D", "length=16")}  # what is emulated takes long
+# A softmax over keys is the same whatever is added to all scores of a query: the gradient of a key's bias is zero but for rounding, and Adam makes a
+# step of its full size of that. Two steps of the warm-up are below this.
+NOISE, NOISE_SIZE = re.compile(r"^variable/.*/key/bias$"), 1e-4
 checks = Checks()
 
 
@@ -45,7 +48,9 @@ def compare(artifact, step, given, replicas):
     checks.that(found.keys() == expected.keys(), f"{what}: {found.keys()}, on the CPU {expected.keys()}")
     for name, array in expected.items():
         checks.that(found[name].tobytes() == again[name].tobytes(), f"{what}, {name}: another order, other bits")
-        if array.dtype.kind == "f":
+        if NOISE.match(name):
+            checks.that(np.abs(found[name]).max() < NOISE_SIZE and np.abs(array).max() < NOISE_SIZE, f"{what}, {name}: more than rounding")
+        elif array.dtype.kind == "f":
             scale = float(np.abs(array).max()) if array.size else 0.0
             checks.near(f"{what}, {name}", found[name], array, relative=2e-3, absolute=2e-3 * min(scale, 1.0) + 1e-6)
         else:
