@@ -43,6 +43,7 @@ static dt_status *copy_value(copying *c, const dt_value *value) {
     copy->name = value->name;
     copy->layer = value->layer;
     copy->call = value->call;
+    copy->recompute = value->recompute;
     c->copies[value->id] = copy;
     return NULL;
 }

@@ -80,6 +80,7 @@ static dt_status *copy(unroll *u, const dt_value *value, dt_value **result) {
     (*result)->distribution = value->distribution;
     (*result)->layer = value->layer;
     (*result)->call = value->call;
+    (*result)->recompute = value->recompute;
     return NULL;
 }
 
