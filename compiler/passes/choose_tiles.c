@@ -10,7 +10,7 @@
 #include "compiler/passes/choose.h"
 
 enum {
-    UNROLLED_PRODUCTS = 48, /* in the body of a loop */
+    UNROLLED_PRODUCTS = 32, /* in the body of a loop */
     UNROLLED_ITERATIONS = 8,
     HEAVY_EPILOGUE = 160 /* late instructions over all of a tile: more than that are a loop over the tile in memory */
 };

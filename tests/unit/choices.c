@@ -65,10 +65,10 @@ static void expect(const char *level, const char *body, const char *line) {
 
 static void each_level_has_its_choices(void **state) {
     (void)state;
-    expect(DT_LEVEL_V3, long_product, "vector l1 x 8  tiles of 4 x 3: 4 x 3 by 4, 1 x 3 by 4, 4 x 2 by 4, 1 x 2 by 4  packed l2 by 256\n");
-    expect(DT_LEVEL_V4, long_product, "order l1 l0 l2  vector l1 x 16  tiles of 4 x 5: 4 x 5 by 2, 1 x 5 by 2  packed l2 by 176\n");
-    expect(DT_LEVEL_V3, turned_product, "order l1 l0 l2  vector l1 x 4  tiles of 6 x 2: 6 x 2 by 4, 4 x 2 by 4  packed l2 by 208, 72 rows, gap 16\n");
-    expect(DT_LEVEL_V4, turned_product, "order l1 l0 l2  vector l1 x 8  tiles of 4 x 5: 4 x 5 by 2  packed l2 by 204, 72 rows, gap 16\n");
+    expect(DT_LEVEL_V3, long_product, "vector l1 x 8  tiles of 4 x 3: 4 x 3 by 2, 1 x 3 by 2, 4 x 2 by 4, 1 x 2 by 4  packed l2 by 256\n");
+    expect(DT_LEVEL_V4, long_product, "order l1 l0 l2  vector l1 x 16  tiles of 4 x 5: 4 x 5, 1 x 5  packed l2 by 176\n");
+    expect(DT_LEVEL_V3, turned_product, "order l1 l0 l2  vector l1 x 4  tiles of 6 x 2: 6 x 2 by 2, 4 x 2 by 4  packed l2 by 208, 72 rows, gap 16\n");
+    expect(DT_LEVEL_V4, turned_product, "order l1 l0 l2  vector l1 x 8  tiles of 4 x 5: 4 x 5  packed l2 by 204, 72 rows, gap 16\n");
     expect(DT_LEVEL_V3, short_product, "vector l1 x 8  tiles of 3 x 1: 3 x 1 in 2 chains by 8\n");
     expect(DT_LEVEL_V3, two_sums, "packed l2, l3 by 7, ");
     expect(DT_LEVEL_V3, depthwise, "order l0 l1 l3 l4 l2 l5 l6 l7  vector l3 x 8  jammed l2 by 6  unrolled l5 l6\n");
