@@ -77,13 +77,18 @@ static bool is_stored(const recompute *r, const dt_value *value) {
     return placement->base == value && placement->stored;
 }
 
+/* Whether it was said when the value was placed where it finds its operands: a loop's beginning, what crosses replicas, a write. */
+static bool has_placed_operands(const dt_value *value) {
+    return value->op->class == DT_CLASS_LOOP || value->op->class == DT_CLASS_COLLECTIVE || dt_value_has_effect(value);
+}
+
 /* What other forward values than those of its call go back to, or the results. */
 static void find_kept(recompute *r) {
     const dt_function *function = r->f->lowering->function;
     for (size_t i = 0; i < function->results.n; i++) r->is_kept[function->results.items[i].value->id] = true;
     for (const dt_value *user = function->last; user != NULL; user = user->previous) {
         bool passes_on = r->is_kept[user->id] && !is_stored(r, user);
-        for (int k = 0; k < user->n_operands && !is_gradient(r, user); k++)
+        for (int k = 0; k < user->n_operands && (!is_gradient(r, user) || has_placed_operands(user)); k++)
             if (passes_on || call_of(r, user) != call_of(r, user->operands[k])) r->is_kept[user->operands[k]->id] = true;
     }
 }
@@ -255,16 +260,38 @@ static void order_operands(ordering *o, const dt_value *value) {
     for (int k = 0; k < value->n_operands; k++) order_needed(o, value->operands[k]);
 }
 
+static void order_needed_by(ordering *o, const dt_fusion_group *group) {
+    for (size_t i = 0; i < group->cluster.roots.n; i++) order_operands(o, group->cluster.roots.items[i]);
+    for (size_t i = 0; i < group->cluster.outputs.n; i++) order_operands(o, group->cluster.outputs.items[i].value);
+    if (group->collective != NULL) order_operands(o, group->collective);
+}
+
 static void order_group(ordering *o, int number) {
     const recompute *r = o->r;
     if (o->numbers[number] != UNKNOWN) return;
     o->numbers[number] = AT_WORK;
     const dt_fusion_group *group = number < r->n_groups ? &r->f->groups.items[number] : &r->groups.items[number - r->n_groups];
-    for (size_t i = 0; i < group->cluster.roots.n; i++) order_operands(o, group->cluster.roots.items[i]);
-    for (size_t i = 0; i < group->cluster.outputs.n; i++) order_operands(o, group->cluster.outputs.items[i].value);
-    if (group->collective != NULL) order_operands(o, group->collective);
+    order_needed_by(o, group);
     o->numbers[number] = (int)o->groups.n;
     dt_list_push(r->f->arena, &o->groups, *group);
+}
+
+static const dt_plan_loop *outermost(const dt_plan_loop *loop) {
+    while (loop != NULL && loop->around != NULL) loop = loop->around;
+    return loop;
+}
+
+/* Groups of a loop stand side by side: what any of them needs goes before the first one. */
+static void order_all(ordering *o) {
+    const recompute *r = o->r;
+    const dt_plan_loop *last = NULL;
+    for (int g = 0; g < r->n_groups; g++) {
+        const dt_plan_loop *loop = outermost(r->f->groups.items[g].loop);
+        for (int i = g; loop != NULL && loop != last && i < r->n_groups && outermost(r->f->groups.items[i].loop) == loop; i++)
+            order_needed_by(o, &r->f->groups.items[i]);
+        order_group(o, g);
+        last = loop;
+    }
 }
 
 static void renumber(int *number, const ordering *o) {
@@ -277,7 +304,7 @@ static void order_groups(recompute *r) {
     int n_all = r->n_groups + (int)r->groups.n, n_values = f->lowering->function->next_id;
     ordering o = {.r = r, .numbers = DT_NEW_ARRAY(f->arena, int, n_all), .seen = DT_NEW_ARRAY(f->arena, bool, n_values)};
     for (int g = 0; g < n_all; g++) o.numbers[g] = UNKNOWN;
-    for (int g = 0; g < r->n_groups; g++) order_group(&o, g);
+    order_all(&o);
     f->groups.n = f->groups.capacity = 0;
     for (size_t g = 0; g < o.groups.n; g++) {
         dt_list_push(f->arena, &f->groups, o.groups.items[g]);
