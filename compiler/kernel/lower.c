@@ -252,7 +252,8 @@ static int lower_check(dt_element *e, const dt_value *indices, dt_affine numerat
     dt_instruction check = {.kind = DT_INSTRUCTION_CHECK, .dtype = DT_BOOL, .integer = extent, .n_operands = 1, .guard = -1, .otherwise = -1};
     check.index = site_of(e->context->lowering->compilation, e->value);
     check.operands[0] = dt_nest_affine(nest, &numerator);
-    check.indices = (int)indices->id;
+    const dt_value *const *originals = e->context->lowering->originals;
+    check.indices = (int)(originals != NULL && originals[indices->id] != NULL ? originals[indices->id] : indices)->id;
     for (int k = 0; k < e->loops->n_loops && check.n_operands == 1; k++) {
         if (e->loops->extents[k] != DT_BATCH) continue;
         dt_instruction offset = {.kind = DT_INSTRUCTION_LAUNCH, .dtype = DT_I64, .index = DT_LAUNCH_row_offset, .guard = -1, .otherwise = -1};

@@ -52,6 +52,7 @@ typedef struct dt_lowering {
     dt_plan *plan;
     int *buffers;               /* [function->next_id] plan buffer by value id; -1: computed where it is used */
     dt_loops **loops;           /* [function->next_id] cache of dt_lowering_loops */
+    const dt_value **originals; /* [function->next_id] of a value that computes another one again, that one; NULL: there are none */
     DT_LIST(dt_origin) origins; /* dt_nest.origin counts them from 1 */
     dt_formula **expansions;    /* [dt_n_scalar_functions][2] cache of dt_scalar_function_expansion, in f32 and in f64 */
     dt_status *status;          /* the first error: a bug in a table */

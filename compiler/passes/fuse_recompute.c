@@ -161,6 +161,7 @@ static void grow_tables(recompute *r, int n) {
     f->bodies = bodies;
     f->lowering->loops = loops;
     f->lowering->buffers = buffers;
+    f->lowering->originals = DT_NEW_ARRAY(f->arena, const dt_value *, n);
 }
 
 static void place_copy(recompute *r, const dt_value *value, const dt_value *copy) {
@@ -185,6 +186,7 @@ static dt_status *copy_value(recompute *r, dt_value *value) {
     copy->layer = value->layer;
     copy->call = value->call;
     r->copies[value->id] = copy;
+    r->f->lowering->originals[copy->id] = value;
     place_copy(r, value, copy);
     return NULL;
 }
