@@ -149,9 +149,9 @@ static void lower_sum(dt_fusion *f, dt_kernel_function *kernel, const dt_fusion_
 }
 
 /* One nest alone needs no row loop, but for a sum of products: there the row's operands may have to be laid out first. */
-static bool needs_rows(dt_fusion *f, const dt_fused_kernel *fused, const dt_fusion_group *group) {
+bool dt_fusion_goes_by_row(const dt_fusion *f, const dt_fused_kernel *fused, const dt_fusion_group *group) {
     if (!fused->in_rows || group->rows == DT_ROWS_NONE) return false;
-    return fused->groups.n > 1 || (group->cluster.roots.n > 0 && dt_loops_are_product(dt_lowering_loops(f->lowering, group->cluster.roots.items[0])));
+    return group->by_row > 0 || fused->groups.n > 1 || (group->cluster.roots.n > 0 && dt_loops_are_product(dt_lowering_loops(f->lowering, group->cluster.roots.items[0])));
 }
 
 /* A sum of a factor of the product that follows it: a library may do both at once. */
@@ -171,7 +171,7 @@ static void lower_kernel(dt_fusion *f, const dt_fused_kernel *fused, dt_kernel_f
     int n_before = 0, n_after = 0;
     for (size_t i = 0; i < fused->groups.n; i++) {
         const dt_fusion_group *group = &f->groups.items[fused->groups.items[i]];
-        bool rows = needs_rows(f, fused, group);
+        bool rows = dt_fusion_goes_by_row(f, fused, group);
         if (fused->in_rows && group->rows == DT_ROWS_NONE) /* after the row loop for good */
             for (; n_after > 0; n_after--) append(f, kernel, after[n_after - 1]);
         if (rows && group->rows == DT_ROWS_SUMMED)

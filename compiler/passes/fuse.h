@@ -47,6 +47,7 @@ typedef struct dt_fusion_group {
     bool replicated, elementwise;
     dt_row_kind rows;
     bool alone; /* a sum of products that needs many rows at a time: not in a row loop */
+    int by_row; /* known before kernels are: 1: its nest goes row by row, -1: as its loops stand, which may add up in another order; 0: not known */
     bool late;  /* in no kernel before it has to be: what it stores to is large, and takes no memory until then */
     bool again; /* the copy of an earlier group, for those that follow it: in no segment before theirs */
     int kernel;
@@ -123,6 +124,9 @@ bool dt_fusion_stores_sum(const dt_fusion *fusion, const dt_fusion_group *group)
 
 /* What a library can do of all that the group stores, as far as it is more than a bias and a relu; false: nothing, or not all. */
 bool dt_fusion_epilogue(const dt_fusion *fusion, const dt_fusion_group *group, dt_epilogue *epilogue);
+
+/* Whether the nest of a group of the kernel goes row by row. */
+bool dt_fusion_goes_by_row(const dt_fusion *fusion, const dt_fused_kernel *kernel, const dt_fusion_group *group);
 
 void dt_fuse_groups(dt_fusion *fusion);
 void dt_fuse_kernels(dt_fusion *fusion);

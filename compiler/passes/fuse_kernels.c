@@ -263,7 +263,7 @@ static void find_rows(dt_fusion *f, dt_fusion_group *group) {
     if (group->cluster.roots.n == 0 || group->rows == DT_ROWS_NONE) return;
     const dt_value *root = group->cluster.roots.items[0];
     const dt_loops *loops = dt_lowering_loops(f->lowering, root);
-    group->alone = dt_loops_are_product(loops) && wants_many_rows(root, loops, group->rows);
+    group->alone = group->by_row < 0 || (dt_loops_are_product(loops) && wants_many_rows(root, loops, group->rows));
 }
 
 /* ---- kernels ---- */

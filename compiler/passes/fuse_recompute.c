@@ -24,6 +24,17 @@ typedef struct recompute {
     DT_LIST(dt_fusion_group) groups; /* the copies */
 } recompute;
 
+/* A group's nest stays as it is, and is that of its copy, whatever they share a kernel with now: row by row sums may be added up in another order. */
+static void keep_forms(const dt_fusion *f) {
+    for (size_t k = 0; k < f->kernels.n; k++) {
+        const dt_fused_kernel *kernel = &f->kernels.items[k];
+        for (size_t i = 0; i < kernel->groups.n; i++) {
+            dt_fusion_group *group = &f->groups.items[kernel->groups.items[i]];
+            if (group->cluster.roots.n > 0) group->by_row = dt_fusion_goes_by_row(f, kernel, group) ? 1 : -1;
+        }
+    }
+}
+
 /* ---- what belongs to a call ---- */
 
 /* What of a gradient a nest of the call computes beside the call's own values, such as a factor of it, is of the call's inside. */
@@ -338,6 +349,7 @@ dt_status *dt_fuse_recompute(dt_fusion *f) {
     r.is_wanted = DT_NEW_ARRAY(f->arena, bool, r.n);
     r.copies = DT_NEW_ARRAY(f->arena, dt_value *, r.n);
     for (const dt_value *value = function->first; value != NULL; value = value->next) r.inside[value->id] = call_of_value(f, value);
+    keep_forms(f);
     find_calls(&r);
     find_kept(&r);
     find_wanted(&r);
