@@ -80,6 +80,68 @@ for level in ("f32", "mixed_bf16"):
         again = trained(f"{name}-{level}", text, data, "--epochs", 2, "--replicas", 3, "--devices", "cpu:2", compile_flags=("--precision", level))
         check(again == kept, f"{name}, {level}: other bytes than without")
 
+# What a call computes again is in each case of another kind.
+CASES = {
+    # A sum over rows that shares no loop over the rows with what it follows any more, as it reads what crosses replicas first.
+    "a sum over rows": """
+layer part(x: f32[B, C]) {
+    h = tanh(dense(x, units: C))
+    return x + softmax(h @ h.T) @ h * max(h, axis: 0) + mean(h)
+}
+""",
+    # The gradient's loop reads a factor in the middle of its body.
+    "a factor of what a scan carries": """
+layer part(x: f32[B, C]) {
+    param w: f32[4, 4] = glorot_uniform()
+    param u: f32[4, 4] = glorot_uniform()
+    g = tanh(dense(x, units: C))
+    h = sigmoid(dense(g, units: 4))
+    last, _ = scan(fn(s, row) => [tanh((row * mean(h, axis: 1, keep: true)) @ w + s @ u), none], h, reshape(g, [B, 4, 4]))
+    return x + dense(last * h, units: C)
+}
+""",
+    # Indices that are made in the call, some of them out of range: each is counted once.
+    "a lookup": """
+layer part(x: f32[B, C]) {
+    param table: f32[4, C] = glorot_uniform()
+    h = dense(x, units: C)
+    return tanh(h) * tanh(table[i32(h[:, 0] * 8)])
+}
+""",
+}
+CALLS = """
+use nn, losses, optimizers
+
+data train_set = idx("images.gz", "labels.gz") | take(330) | batch(16)
+LAYER
+model Net(image: u8[B, 12, 12]) -> f32[B, 10] {
+    x = dense(flatten(f32(image) / 255), units: 16)
+    x = part(x MARK)
+    x = part(x MARK)
+    return dense(x, units: 10)
+}
+
+step train(image: u8[B, 12, 12], label: u8[B]) from train_set {
+    loss = sparse_categorical_crossentropy(label, Net(image))
+    minimize(loss, adam(learning_rate: 1e-2))
+    report loss: mean(loss)
+}
+"""
+
+
+def ran(name, text, data):
+    """What a short training leaves, and what it says."""
+    folder = tempfile.mkdtemp(dir=FOLDER)
+    run = Run("train", compile_program(text, name), "--data", data, "--checkpoint-dir", folder, "--max-steps", 3, "--replicas", 2, "--log-every", 1,
+              "--bad-index", "ignore")
+    return left_by(folder), [e["loss"] for e in run.all("step")], [e["message"] for e in run.all("warning")]
+
+
+for what, layer in CASES.items():
+    text = CALLS.replace("LAYER", layer)
+    kept, again = (ran(what.replace(" ", "-"), text.replace("MARK", mark), data) for mark in ("", ", recompute: true"))
+    check(again == kept, f"{what}: {again[1:]}, kept {kept[1:]}")
+
 gpt = (SOURCE / "examples/gpt.dt").read_text()
 call = "block(x, heads: heads)"
 check(call in gpt, "examples/gpt.dt calls its blocks in another way")
