@@ -290,8 +290,7 @@ static bool is_standard(const dt_attribute_row *row, const dt_attribute *attribu
     }
 }
 
-/* The shortest text that is read back as the same number of that type. */
-static void print_number(dt_text *text, dt_dtype dtype, const dt_attribute *number) {
+void dt_print_number(dt_text *text, dt_dtype dtype, const dt_attribute *number) {
     char buffer[32];
     if (!dt_dtype_is_float(dtype))
         dt_text_format(text, "%" PRId64, number->i);
@@ -308,7 +307,7 @@ void dt_print_attributes(dt_text *text, const dt_value *value, bool comma) {
         comma = true;
         switch (op->attributes[i].kind) {
         case DT_ATTR_INT: dt_text_format(text, "%" PRId64, attribute->i); break;
-        case DT_ATTR_NUMBER: print_number(text, value->dtype, attribute); break;
+        case DT_ATTR_NUMBER: dt_print_number(text, value->dtype, attribute); break;
         case DT_ATTR_BOOL: dt_text_append(text, attribute->i != 0 ? "true" : "false"); break;
         case DT_ATTR_STRING: dt_print_string(text, attribute->s); break;
         case DT_ATTR_INTS: print_ints(text, attribute->ints, attribute->i); break;

@@ -28,7 +28,7 @@ bool dt_read_string(dt_reader *reader, const char **string); /* "…" with the e
 bool dt_read_int(dt_reader *reader, int64_t *value);
 bool dt_read_float(dt_reader *reader, double *value);
 bool dt_read_number(dt_reader *reader, dt_attribute *number); /* an integer exactly, or a float */
-bool dt_read_dim(dt_reader *reader, int64_t *dim); /* a number, B or G */
+bool dt_read_dim(dt_reader *reader, int64_t *dim);            /* a number, B or G */
 bool dt_read_dtype(dt_reader *reader, dt_dtype *dtype);
 bool dt_read_type(dt_reader *reader, dt_dtype *dtype, dt_shape *shape); /* f32[B, 3] */
 
@@ -38,6 +38,8 @@ dt_status *dt_read_attributes(dt_reader *reader, const dt_op *op, dt_attribute *
 /* The other direction. */
 void dt_print_string(dt_text *text, const char *string);
 void dt_print_name(dt_text *text, const char *name);
+/* The shortest text that is read back as the same number of that type. */
+void dt_print_number(dt_text *text, dt_dtype dtype, const dt_attribute *number);
 /* "axes=[1, 2], keep=true": those of `value` that differ from their default, each with ", " in front where `comma` or another comes first. */
 void dt_print_attributes(dt_text *text, const dt_value *value, bool comma);
 

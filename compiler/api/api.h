@@ -21,7 +21,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "compiler/kernel/compilation.h"
-#include "compiler/kernel/parse.h"
+#include "compiler/kernel/plan_text.h"
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
 #include "include/dtc.h"

@@ -7,7 +7,7 @@
 #include "compiler/api/cuda.h"
 #include "compiler/artifact.h"
 #include "compiler/codegen/codegen.h"
-#include "compiler/kernel/parse.h"
+#include "compiler/kernel/plan_text.h"
 #include "compiler/pipeline.h"
 #include "ir/text_form.h"
 

@@ -16,200 +16,118 @@
  *         owners of 1  in groups of 2  with 8 indices at once   # s2 below 100
  */
 #include "compiler/kernel/gpu_choices.h"
-#include "ir/reader.h"
+#include "compiler/kernel/words.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <string.h>
 
 enum {
     MOST_NUMBER = 1 << 20
 };
 
-/* A text that is printed, or one that is read, up to the first mistake. */
-typedef struct words {
-    dt_text *out; /* NULL: it is read */
-    dt_reader *in;
-    dt_status *wrong;
-} words;
-
-/* ---- words ---- */
-
-/* Printing: the text, if it is there. Reading: whether its words and symbols come next, the first of them deciding. */
-static bool has(words *w, const char *text, bool is_there) {
-    if (w->out != NULL) {
-        if (is_there) dt_text_append(w->out, text);
-        return is_there;
-    }
-    bool first = true;
-    for (size_t n; *(text += strspn(text, " \n")) != '\0' && w->wrong == NULL; text += n, first = false) {
-        n = strcspn(text, " :\n");
-        n += n == 0;
-        const char *word = dt_arena_substring(w->in->arena, text, n);
-        if (*word == ':' ? dt_read_symbol(w->in, word) : dt_read_keyword(w->in, word)) continue;
-        if (first) return false;
-        w->wrong = dt_reader_error(w->in, "expected %s", word);
-    }
-    return w->wrong == NULL;
-}
-
-static void expect(words *w, const char *text) {
-    if (!has(w, text, true) && w->wrong == NULL) w->wrong = dt_reader_error(w->in, "expected %s", text + strspn(text, " \n"));
-}
-
-static void number(words *w, int64_t least, int64_t most, int64_t *n) {
-    if (w->out != NULL)
-        dt_text_format(w->out, " %" PRId64, *n);
-    else if (w->wrong == NULL && (!dt_read_int(w->in, n) || *n < least || *n > most))
-        w->wrong = dt_reader_error(w->in, "expected a number of %" PRId64 " to %" PRId64, least, most);
-}
-
-static void count(words *w, int least, int most, int *n) {
-    int64_t wide = *n;
-    number(w, least, most, &wide);
-    *n = w->wrong == NULL ? (int)wide : least;
-}
-
-/* One of `n` names; n: none of them. */
-static int one_of(words *w, const char *const *names, int n, int chosen) {
-    for (int i = 0; i < n; i++)
-        if (has(w, names[i], i == chosen)) return i;
-    return n;
-}
-
-/* " l3": a loop or an instruction, of n; false: there is none. */
-static bool numbered(words *w, char letter, int n, bool is_there, int *i) {
-    const char name[] = {letter, '\0'};
-    if (w->out != NULL) {
-        if (is_there) dt_text_format(w->out, " %c%d", letter, *i);
-        return is_there;
-    }
-    dt_reader before = *w->in;
-    int64_t value;
-    if (w->wrong == NULL && dt_read_symbol(w->in, name) && dt_read_int(w->in, &value) && value >= 0 && value < n) return *i = (int)value, true;
-    *w->in = before;
-    return false;
-}
-
-static void loops(words *w, const dt_nest *nest, uint64_t *set) {
+static void loops(dt_words *w, const dt_nest *nest, uint64_t *set) {
     for (int l = 0; l < nest->n_loops; l++) {
         int loop = l;
-        if (numbered(w, 'l', nest->n_loops, *set >> l & 1, &loop)) *set |= (uint64_t)1 << loop;
+        if (dt_has(w, *set >> l & 1, " l%i", &loop)) *set |= (uint64_t)1 << loop;
     }
 }
 
-static void set_of_loops(words *w, const char *what, const dt_nest *nest, uint64_t *set) {
-    if (has(w, what, *set != 0)) loops(w, nest, set);
-}
-
-/* For people alone. */
-static void remark(words *w, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    if (w->out != NULL) dt_text_append(w->out, "   # ");
-    if (w->out != NULL) dt_text_vformat(w->out, format, arguments);
-    va_end(arguments);
+static void set_of_loops(dt_words *w, const char *what, const dt_nest *nest, uint64_t *set) {
+    if (dt_has_word(w, *set != 0, "  ", what)) loops(w, nest, set);
 }
 
 /* ---- lines ---- */
 
 /* "  by 4 l2": four iterations of that loop side by side; without a loop, so many elements of all. */
-static void vectors(words *w, const dt_nest *nest, dt_gpu_vectors *v) {
-    if (!has(w, "  by", v->width > 1)) return;
-    count(w, 2, MOST_NUMBER, &v->width);
-    numbered(w, 'l', nest->n_loops, v->along >= 0, &v->along);
+static void vectors(dt_words *w, dt_gpu_vectors *v) {
+    if (!dt_has(w, v->width > 1, "  by ")) return;
+    dt_int(w, 2, MOST_NUMBER, &v->width);
+    dt_has(w, v->along >= 0, " l%i", &v->along);
 }
 
-static void nest_line(words *w, const dt_nest *nest, dt_gpu_nest *how) {
-    set_of_loops(w, "  shared", nest, &how->shared);
-    set_of_loops(w, "  dealt", nest, &how->dealt);
-    set_of_loops(w, "  in order", nest, &how->serial);
-    if (has(w, "  reduced", how->reduced != 0 || how->together)) {
-        how->together = has(w, " together", how->together);
+static void nest_line(dt_words *w, const dt_nest *nest, dt_gpu_nest *how) {
+    set_of_loops(w, "shared", nest, &how->shared);
+    set_of_loops(w, "dealt", nest, &how->dealt);
+    if (dt_has(w, how->serial != 0, "  in order")) loops(w, nest, &how->serial);
+    if (dt_has(w, how->reduced != 0 || how->together, "  reduced")) {
+        how->together = dt_has(w, how->together, " together");
         loops(w, nest, &how->reduced);
     }
     for (int l = 0; l < nest->n_loops; l++) {
         int loop = l;
-        if (!has(w, "  unrolled", how->unrolled[l] > 1)) continue;
-        if (!numbered(w, 'l', nest->n_loops, true, &loop)) expect(w, "l0");
-        expect(w, " by");
-        count(w, 2, MOST_NUMBER, &how->unrolled[loop]);
+        if (dt_has(w, how->unrolled[l] > 1, "  unrolled l%i by ", &loop)) dt_int(w, 2, MOST_NUMBER, &how->unrolled[loop]);
     }
-    vectors(w, nest, &how->vectors);
+    vectors(w, &how->vectors);
 }
 
-static void side(words *w, const char *name, const dt_nest *nest, dt_gpu_side *s) {
-    expect(w, name);
-    count(w, 1, MOST_NUMBER, &s->results);
-    expect(w, ":");
-    if (!numbered(w, 's', nest->n_instructions, true, &s->factor)) expect(w, "s0");
-    set_of_loops(w, "  over", nest, &s->loops);
-    s->by_terms = has(w, "  term by term", s->by_terms);
-    if (!s->by_terms) expect(w, "  result by result");
-    vectors(w, nest, &s->vectors);
+static void side(dt_words *w, const dt_nest *nest, dt_gpu_side *s) {
+    dt_int(w, 1, MOST_NUMBER, &s->results);
+    dt_expect(w, ": s%i", &s->factor);
+    set_of_loops(w, "over", nest, &s->loops);
+    s->by_terms = dt_has(w, s->by_terms, "  term by term");
+    if (!s->by_terms) dt_expect(w, "  result by result");
+    vectors(w, &s->vectors);
 }
 
-static void tiles(words *w, const dt_gpu_target *target, const dt_nest *nest, dt_gpu_tiles *t) {
-    side(w, "\n      rows of", nest, &t->rows);
-    side(w, "\n      columns of", nest, &t->columns);
-    expect(w, "\n      stages of");
-    count(w, 1, MOST_NUMBER, &t->terms);
-    expect(w, " terms  padding of");
-    count(w, 0, MOST_NUMBER, &t->padding);
-    if (has(w, "  tensor cores", t->n_down > 0)) {
-        count(w, 1, target->block / target->product_lanes, &t->n_down);
-        expect(w, " down");
+static void tiles(dt_words *w, const dt_gpu_target *target, const dt_nest *nest, dt_gpu_tiles *t) {
+    dt_expect(w, "\n      rows of ");
+    side(w, nest, &t->rows);
+    dt_expect(w, "\n      columns of ");
+    side(w, nest, &t->columns);
+    dt_expect(w, "\n      stages of ");
+    dt_int(w, 1, MOST_NUMBER, &t->terms);
+    dt_expect(w, " terms  padding of ");
+    dt_int(w, 0, MOST_NUMBER, &t->padding);
+    if (dt_has(w, t->n_down > 0, "  tensor cores ")) {
+        dt_int(w, 1, target->block / target->product_lanes, &t->n_down);
+        dt_expect(w, " down");
     }
 }
 
-static void scatter(words *w, dt_gpu_scatter *s) {
-    expect(w, "\n      owners of");
-    number(w, 1, MOST_NUMBER, &s->targets_each);
-    expect(w, "  in groups of");
-    number(w, 1, MOST_NUMBER, &s->groups);
-    expect(w, "  with");
-    count(w, 1, MOST_NUMBER, &s->at_once);
-    expect(w, " indices at once");
-    remark(w, "s%d below %" PRId64, s->index, s->targets);
+static void scatter(dt_words *w, dt_gpu_scatter *s) {
+    dt_expect(w, "\n      owners of ");
+    dt_int64(w, 1, MOST_NUMBER, &s->targets_each);
+    dt_expect(w, "  in groups of ");
+    dt_int64(w, 1, MOST_NUMBER, &s->groups);
+    dt_expect(w, "  with ");
+    dt_int(w, 1, MOST_NUMBER, &s->at_once);
+    dt_expect(w, " indices at once");
+    dt_comment(w, "s%d below %" PRId64, s->index, s->targets);
 }
 
 /* Of a library a text says which call there may be instead, and whether rows are cleared for it: all else goes into artifacts, which are made of
  * programs. */
-static void library(words *w, dt_gpu_function *f) {
+static void library(dt_words *w, dt_gpu_function *f) {
     const dt_library_call *of = f->library;
-    if (!has(w, "  or ", of != NULL)) return;
-    int class = one_of(w, dt_library_class_names(), DT_N_LIBRARY_CLASSES, of != NULL ? (int)of->class : 0);
-    if (class == DT_N_LIBRARY_CLASSES) expect(w, "product");
-    bool clears = has(w, " with cleared rows", of != NULL && of->n_clears > 0);
+    if (!dt_has(w, of != NULL, "  or")) return;
+    int class = dt_one_of(w, " ", dt_library_class_names(), DT_N_LIBRARY_CLASSES, of != NULL ? (int)of->class : 0, "product");
+    bool clears = dt_has(w, of != NULL && of->n_clears > 0, " with cleared rows");
     if (w->out != NULL || w->wrong != NULL) return;
-    dt_library_call *call = DT_NEW(w->in->arena, dt_library_call);
+    dt_library_call *call = DT_NEW(w->arena, dt_library_call);
     *call = (dt_library_call){.class = (dt_library_class) class, .n_launches = 1, .n_clears = clears};
     f->library = call;
 }
 
-static void all_nests(words *w, const dt_gpu_scope *s, dt_gpu_function *f) {
-    DT_LIST(dt_gpu_nest) nests = {.items = f->nests};
+static void all_nests(dt_words *w, const dt_gpu_scope *s, dt_gpu_function *f) {
     int n = 0;
-    for (; has(w, "\n      nest", n < f->n_nests); n++) {
+    for (; dt_has(w, n < f->n_nests, "\n      nest "); n++) {
         int number = f->first + n;
-        count(w, number, number, &number);
-        if (number >= s->kernel->n_nests) expect(w, "no more nests than there are");
+        dt_nth(w, number);
+        if (number >= s->kernel->n_nests) dt_wrong(w, "expected no more nests than there are");
         if (w->wrong != NULL) return;
         const dt_nest *nest = &s->kernel->nests[number];
         if (w->in != NULL) {
-            dt_gpu_nest none = {.vectors = {.width = 1, .along = -1}, .unrolled = DT_NEW_ARRAY(w->in->arena, int, nest->n_loops)};
+            dt_gpu_nest none = {.vectors = {.width = 1, .along = -1}, .unrolled = DT_NEW_ARRAY(w->arena, int, nest->n_loops)};
             for (int l = 0; l < nest->n_loops; l++) none.unrolled[l] = 1;
-            dt_list_push(w->in->arena, &nests, none);
+            *DT_ITEM(w, f->nests, f->n_nests, n) = none;
         }
-        nest_line(w, nest, &nests.items[n]);
+        w->n_loops = nest->n_loops, w->n_instructions = nest->n_instructions;
+        nest_line(w, nest, &f->nests[n]);
     }
-    if (n == 0) expect(w, "nest");
-    f->nests = nests.items;
-    f->n_nests = n;
+    if (n == 0) dt_wrong(w, "expected nest");
 }
 
 /* False: there is none. */
-static bool function(words *w, const dt_gpu_scope *s, dt_gpu_function *f) {
+static bool function(dt_words *w, const dt_gpu_scope *s, dt_gpu_function *f) {
     static const char *const forms[] = {
 #define X(enumerator, name) name,
         DT_GPU_FORMS(X)
@@ -220,22 +138,22 @@ static bool function(words *w, const dt_gpu_scope *s, dt_gpu_function *f) {
     };
     const char *const teams[] = {"thread", s->target->warp_name, "block"};
     const int sizes[] = {1, s->target->warp, s->target->block};
-    int form = one_of(w, forms, N_FORMS, (int)f->form), team = f->team == 1 ? 0 : f->team == s->target->warp ? 1 : 2;
-    if (form == N_FORMS) return false;
+    int form = dt_one_of(w, "", forms, N_FORMS, (int)f->form, NULL), team = f->team == 1 ? 0 : f->team == s->target->warp ? 1 : 2;
+    if (form < 0) return false;
     f->form = (dt_gpu_form)form;
-    expect(w, " by ");
-    team = one_of(w, teams, 3, team);
-    if (team == 3) expect(w, "thread");
-    f->team = team < 3 ? sizes[team] : 1;
-    f->wide = has(w, "  indices of 64 bits", f->wide);
+    dt_expect(w, " by");
+    team = dt_one_of(w, " ", teams, 3, team, "thread");
+    f->team = sizes[team];
+    f->wide = dt_has(w, f->wide, "  indices of 64 bits");
     library(w, f);
-    remark(w, "%" PRId64 " %s%s", f->n_items, teams[team % 3], dt_plural(f->n_items));
+    dt_comment(w, "%" PRId64 " %s%s", f->n_items, teams[team], dt_plural(f->n_items));
     int64_t shared = dt_gpu_shared_bytes(s->target, f);
     if (w->out != NULL && shared > 0) dt_text_format(w->out, ", %" PRId64 " bytes shared", shared);
     if (w->out != NULL && f->library != NULL) dt_text_format(w->out, "; or %s", dt_library_of_class(f->library->class));
     all_nests(w, s, f);
     if (w->wrong != NULL) return false;
     const dt_nest *nest = &s->kernel->nests[f->first];
+    w->n_loops = nest->n_loops, w->n_instructions = nest->n_instructions;
     if (f->form == DT_GPU_TILES) tiles(w, s->target, nest, &f->tiles);
     if (f->form == DT_GPU_SCATTER) scatter(w, &f->scatter);
     return w->wrong == NULL;
@@ -243,52 +161,45 @@ static bool function(words *w, const dt_gpu_scope *s, dt_gpu_function *f) {
 
 /* ---- kernels ---- */
 
-static void print_kernel(words *w, const dt_gpu_scope *s, const dt_gpu_kernel *kernel) {
-    for (int i = 0; i < kernel->n_functions; i++) {
-        dt_text_append(w->out, "\n    ");
-        function(w, s, &kernel->functions[i]);
+static void functions(dt_words *w, const dt_gpu_scope *s, dt_gpu_kernel *kernel) {
+    const dt_gpu_side side = {.vectors = {.width = 1, .along = -1}};
+    for (int i = 0, first = 0; w->in != NULL || i < kernel->n_functions; i++) {
+        dt_gpu_function f = {.first = first, .tiles = {.rows = side, .columns = side}};
+        if (w->out != NULL) f = kernel->functions[i];
+        dt_expect(w, "\n    ");
+        if (!function(w, s, &f)) return;
+        first = f.first + f.n_nests;
+        if (w->out != NULL) continue;
+        dt_gpu_complete(w->arena, s, &f);
+        *DT_ITEM(w, kernel->functions, kernel->n_functions, i) = f;
     }
 }
 
-static void read_kernel(words *w, const dt_gpu_scope *s, dt_gpu_kernel *kernel) {
-    DT_LIST(dt_gpu_function) functions = {0};
-    const dt_gpu_side side = {.vectors = {.width = 1, .along = -1}};
-    dt_gpu_function f = {.tiles = {.rows = side, .columns = side}};
-    for (; function(w, s, &f); f = (dt_gpu_function){.first = f.first + f.n_nests, .tiles = {.rows = side, .columns = side}}) {
-        dt_gpu_complete(w->in->arena, s, &f);
-        dt_list_push(w->in->arena, &functions, f);
+static void all_kernels(dt_words *w, const dt_gpu_target *target, const dt_plan *plan, dt_gpu_kernel *kernels) {
+    for (int k = 0; k < plan->n_kernels && w->wrong == NULL; k++) {
+        if (w->in != NULL) kernels[k].divided = dt_gpu_divide_stores(w->arena, plan, &plan->kernels[k], NULL);
+        dt_expect(w, "\n  kernel");
+        if (!dt_has_word(w, true, " ", plan->kernels[k].name)) dt_wrong(w, "expected %s", plan->kernels[k].name);
+        functions(w, &(dt_gpu_scope){target, plan, &kernels[k].divided}, &kernels[k]);
     }
-    kernel->functions = functions.items;
-    kernel->n_functions = (int)functions.n;
 }
 
 void dt_gpu_choices_print(dt_text *text, const dt_gpu_choices *choices, int plan) {
-    words w = {.out = text};
     const dt_gpu_target *target = choices->target;
     dt_text_format(text, "for %s   # blocks of %d, %ss of %d", target->name, target->block, target->warp_name, target->warp);
-    for (int k = 0; k < choices->plans[plan]->n_kernels; k++) {
-        const dt_gpu_kernel *kernel = &choices->kernels[plan][k];
-        dt_text_format(text, "\n  kernel %s", kernel->divided.name);
-        print_kernel(&w, &(dt_gpu_scope){target, choices->plans[plan], &kernel->divided}, kernel);
-    }
+    all_kernels(&(dt_words){.out = text}, target, choices->plans[plan], choices->kernels[plan]);
     dt_text_append(text, "\n");
 }
 
 dt_status *dt_gpu_choices_read(dt_reader *reader, const dt_plan *plan, const dt_gpu_target **target, dt_gpu_kernel **kernels) {
-    words w = {.in = reader};
+    dt_words w = {.arena = reader->arena, .in = reader};
     *target = NULL;
     for (int t = 0; t < DT_N_TARGETS && *target == NULL; t++) {
         const dt_gpu_target *one = dt_gpu_target_of((dt_target)t);
-        if (one != NULL && has(&w, one->name, true)) *target = one;
+        if (one != NULL && dt_has_word(&w, true, "", one->name)) *target = one;
     }
-    if (*target == NULL) expect(&w, "cuda");
+    if (*target == NULL) dt_wrong(&w, "expected cuda");
     *kernels = DT_NEW_ARRAY(reader->arena, dt_gpu_kernel, plan->n_kernels);
-    for (int k = 0; k < plan->n_kernels && w.wrong == NULL; k++) {
-        dt_gpu_kernel *kernel = &(*kernels)[k];
-        kernel->divided = dt_gpu_divide_stores(reader->arena, plan, &plan->kernels[k], NULL);
-        expect(&w, "kernel");
-        expect(&w, plan->kernels[k].name);
-        read_kernel(&w, &(dt_gpu_scope){*target, plan, &kernel->divided}, kernel);
-    }
+    all_kernels(&w, *target, plan, *kernels);
     return w.wrong;
 }

@@ -239,8 +239,7 @@ dt_nest dt_nest_finish(dt_nest_builder *nest) {
 
 /* ---- growing ---- */
 
-/* Room for one more of `n` items: capacities are powers of two, so the count says when to grow. */
-static void *grown(dt_arena *arena, void *items, int n, size_t item_bytes) {
+void *dt_grown(dt_arena *arena, void *items, int n, size_t item_bytes) {
     if (n > 0 && (n & (n - 1)) != 0) return items;
     void *larger = dt_arena_new_array(arena, n > 0 ? 2 * (size_t)n : 1, item_bytes);
     if (n > 0) memcpy(larger, items, (size_t)n * item_bytes);
@@ -250,25 +249,25 @@ static void *grown(dt_arena *arena, void *items, int n, size_t item_bytes) {
 int dt_kernel_argument(dt_arena *arena, dt_kernel_function *kernel, int plan_buffer) {
     for (int i = 0; i < kernel->n_buffers; i++)
         if (kernel->buffers[i] == plan_buffer) return i;
-    kernel->buffers = grown(arena, kernel->buffers, kernel->n_buffers, sizeof *kernel->buffers);
+    kernel->buffers = dt_grown(arena, kernel->buffers, kernel->n_buffers, sizeof *kernel->buffers);
     kernel->buffers[kernel->n_buffers] = plan_buffer;
     return kernel->n_buffers++;
 }
 
 int dt_plan_add_buffer(dt_arena *arena, dt_plan *plan, dt_buffer buffer) {
-    plan->buffers = grown(arena, plan->buffers, plan->n_buffers, sizeof *plan->buffers);
+    plan->buffers = dt_grown(arena, plan->buffers, plan->n_buffers, sizeof *plan->buffers);
     plan->buffers[plan->n_buffers] = buffer;
     return plan->n_buffers++;
 }
 
 int dt_plan_add_kernel(dt_arena *arena, dt_plan *plan, dt_kernel_function kernel) {
-    plan->kernels = grown(arena, plan->kernels, plan->n_kernels, sizeof *plan->kernels);
+    plan->kernels = dt_grown(arena, plan->kernels, plan->n_kernels, sizeof *plan->kernels);
     plan->kernels[plan->n_kernels] = kernel;
     return plan->n_kernels++;
 }
 
 void dt_kernel_insert_nest(dt_arena *arena, dt_kernel_function *kernel, int at, dt_nest nest) {
-    kernel->nests = grown(arena, kernel->nests, kernel->n_nests, sizeof *kernel->nests);
+    kernel->nests = dt_grown(arena, kernel->nests, kernel->n_nests, sizeof *kernel->nests);
     memmove(&kernel->nests[at + 1], &kernel->nests[at], (size_t)(kernel->n_nests - at) * sizeof *kernel->nests);
     kernel->nests[at] = nest;
     kernel->n_nests++;

@@ -38,6 +38,9 @@ dt_dtype dt_nest_dtype(const dt_nest_builder *nest, int x);
 dt_nest dt_nest_finish(dt_nest_builder *nest);
 
 /* ---- growing kernels and plans ---- */
+
+/* Room for one more of `n` items: capacities are powers of two, so the count says when to grow. */
+void *dt_grown(dt_arena *arena, void *items, int n, size_t item_bytes);
 int dt_kernel_argument(dt_arena *arena, dt_kernel_function *kernel, int plan_buffer); /* its index in kernel->buffers, added when new */
 int dt_plan_add_buffer(dt_arena *arena, dt_plan *plan, dt_buffer buffer);
 int dt_plan_add_kernel(dt_arena *arena, dt_plan *plan, dt_kernel_function kernel);

@@ -2,7 +2,7 @@
  * it. */
 #include "base/memory.h"
 #include "compiler/codegen/codegen.h"
-#include "compiler/kernel/parse.h"
+#include "compiler/kernel/plan_text.h"
 #include "compiler/passes/choose.h"
 
 #include <stdlib.h>

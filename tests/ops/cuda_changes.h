@@ -4,7 +4,7 @@
 #define DT_TESTS_OPS_CUDA_CHANGES_H
 
 #include "base/cpu.h"
-#include "compiler/kernel/parse.h"
+#include "compiler/kernel/plan_text.h"
 #include "ir/text_form.h"
 #include "tests/support/emulated.h"
 #include "tests/support/random_gpu_choices.h"

@@ -1,6 +1,6 @@
 /* gpu_choices: what is chosen for a GPU for a few nests, as text; that warps and all that is measured are the target's; and that each rule of
  * dt_gpu_choices_verify refuses what breaks it. */
-#include "compiler/kernel/parse.h"
+#include "compiler/kernel/plan_text.h"
 #include "compiler/pipeline.h"
 #include "ir/text_form.h"
 

@@ -1,7 +1,7 @@
-/* parse: plans from their text, as dt_plan_print writes it (kernel/print.c shows what it looks like). What is printed reads back to the same text,
- * and code that is made of what was read is that of the plan which was printed. */
-#ifndef DT_KERNEL_PARSE_H
-#define DT_KERNEL_PARSE_H
+/* plan_text: plans from their text, as dt_plan_print writes it: one description does both (kernel/words.h). What is printed reads back to the same
+ * text, and code that is made of what was read is that of the plan which was printed. */
+#ifndef DT_KERNEL_PLAN_TEXT_H
+#define DT_KERNEL_PLAN_TEXT_H
 
 #include "compiler/kernel/choices.h"
 #include "compiler/kernel/gpu_choices.h"
