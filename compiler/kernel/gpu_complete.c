@@ -109,8 +109,8 @@ static void complete_tiles(const dt_gpu_scope *s, const dt_nest *nest, dt_gpu_ti
 }
 
 static void complete_scatter(const dt_nest *nest, dt_gpu_scatter *scatter) {
+    if (nest->n_stores == 0 || nest->stores[0].address.n_terms == 0) return;
     const dt_store *store = &nest->stores[0];
-    if (nest->n_stores == 0 || store->address.n_terms == 0) return;
     scatter->index = store->address.terms[0];
     scatter->targets = dt_nest_checked_limit(nest, store->guard, scatter->index);
     scatter->n_owners = scatter->targets / scatter->targets_each + (scatter->targets % scatter->targets_each != 0);
