@@ -151,7 +151,8 @@ static void lower_sum(dt_fusion *f, dt_kernel_function *kernel, const dt_fusion_
 /* One nest alone needs no row loop, but for a sum of products: there the row's operands may have to be laid out first. */
 bool dt_fusion_goes_by_row(const dt_fusion *f, const dt_fused_kernel *fused, const dt_fusion_group *group) {
     if (!fused->in_rows || group->rows == DT_ROWS_NONE) return false;
-    return group->by_row > 0 || fused->groups.n > 1 || (group->cluster.roots.n > 0 && dt_loops_are_product(dt_lowering_loops(f->lowering, group->cluster.roots.items[0])));
+    return group->by_row > 0 || fused->groups.n > 1 ||
+           (group->cluster.roots.n > 0 && dt_loops_are_product(dt_lowering_loops(f->lowering, group->cluster.roots.items[0])));
 }
 
 /* A sum of a factor of the product that follows it: a library may do both at once. */
