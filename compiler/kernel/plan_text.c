@@ -179,17 +179,19 @@ static void buffers(dt_words *w) {
 /* ---- kernels ---- */
 
 void dt_kernel_lines(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel) {
-    for (int64_t last = -1, next;; last = next) { /* file and line, in order */
+    int64_t last = -1, next;
+    for (int file = -1;; file = (int)(next >> 32), last = next) { /* files and lines, in order */
         next = INT64_MAX;
         for (int n = 0; n < kernel->n_nests; n++)
             for (int i = 0; i < kernel->nests[n].n_locations; i++) {
                 const dt_location at = kernel->nests[n].locations[i];
+                if (at.file < 0 || at.file >= plan->n_files) continue;
                 const int64_t place = ((int64_t)at.file << 32) + at.line;
-                if (at.file >= 0 && at.file < plan->n_files && place > last && place < next) next = place;
+                if (place > last && place < next) next = place;
             }
         if (next == INT64_MAX) return;
         if (last >= 0) dt_text_append(text, ", ");
-        if (last < 0 || next >> 32 != last >> 32) dt_text_format(text, "%s:", plan->files[next >> 32]);
+        if (next >> 32 != file) dt_text_format(text, "%s:", plan->files[next >> 32]);
         dt_text_format(text, "%d", (int)(next & INT32_MAX));
     }
 }

@@ -53,18 +53,22 @@ void dt_nth(dt_words *w, int n) { dt_int(w, n, n, &n); }
 /* ---- buffers ---- */
 
 const char *dt_buffer_name(dt_words *w, int number, const char **name) {
-    int64_t copy;
-    if (w->out != NULL) dt_text_append(w->out, w->names[number]);
-    if (w->out != NULL || w->wrong != NULL) return w->out != NULL ? w->names[number] : NULL;
-    dt_read_symbol(w->in, ""); /* what is in front of it */
+    if (w->out != NULL) return dt_text_append(w->out, w->names[number]), w->names[number];
+    if (w->wrong != NULL) return NULL;
     const char *start = w->in->at;
-    bool is_value = dt_read_symbol(w->in, "%");
-    if (dt_read_name(w->in, name) && (*w->in->at != '~' || (dt_read_symbol(w->in, "~") && dt_read_int(w->in, &copy)))) {
-        if (is_value) *name = dt_arena_format(w->arena, "%%%s", *name);
-        return dt_arena_substring(w->arena, start, (size_t)(w->in->at - start));
+    int64_t copy = 0;
+    bool is_value = dt_read_symbol(w->in, "%"), is_there = dt_read_name(w->in, name);
+    bool is_copy = is_there && *w->in->at == '~' && dt_read_symbol(w->in, "~");
+    if (!is_there || (is_copy && !dt_read_int(w->in, &copy))) {
+        w->in->at = start;
+        return dt_wrong(w, "expected the name of a buffer"), NULL;
     }
-    w->in->at = start;
-    return dt_wrong(w, "expected the name of a buffer"), NULL;
+    dt_text token = {.arena = w->arena}; /* as it is printed */
+    if (is_value) dt_text_append(&token, "%");
+    dt_print_name(&token, *name);
+    if (is_copy) dt_text_format(&token, "~%" PRId64, copy);
+    if (is_value) *name = dt_arena_format(w->arena, "%%%s", *name);
+    return token.data;
 }
 
 static void buffer(dt_words *w, int *buffer) {
@@ -103,8 +107,8 @@ static const char *number(dt_words *w, const char *at, va_list *numbers) {
 
 /* "l3" or "s3", of the nest at work. */
 static bool of_nest(dt_words *w, bool may_lack, char letter, int *i) {
-    const char *word, *start = w->in != NULL ? w->in->at : NULL, *digits = "0123456789";
     if (w->out != NULL) return dt_text_format(w->out, "%c%d", letter, *i), true;
+    const char *word, *start = w->in->at, *digits = "0123456789";
     if (dt_read_word(w->in, &word) && *word++ == letter && *word != '\0' && strspn(word, digits) == strlen(word)) {
         const long number = strtol(word, NULL, 10);
         if (number < (letter == 'l' ? w->n_loops : w->n_instructions)) return *i = (int)number, true;

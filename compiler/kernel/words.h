@@ -57,7 +57,7 @@ void dt_comment(dt_words *w, const char *format, ...) __attribute__((format(prin
 #define DT_ITEM(w, list, n, i) ((list) = dt_words_item(w, list, &(n), i, sizeof *(list)), &(list)[i])
 void *dt_words_item(dt_words *w, void *list, int *n, int i, size_t bytes);
 
-/* Returns what stands for a buffer; reading: as it stands there, and the name in it; NULL where something is wrong. */
+/* What stands for a buffer; reading: the name in it, too; NULL: something is wrong. */
 const char *dt_buffer_name(dt_words *w, int number, const char **name);
 
 /* ---- nest_text.c ---- */
