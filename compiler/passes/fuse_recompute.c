@@ -141,15 +141,19 @@ static bool reads_copy(const recompute *r, const dt_value *value, const dt_value
     return !is_there(r, operand) || (!is_gradient(r, value) && are_in_one_copy(r, value, operand));
 }
 
+static void want_operands(recompute *r, const dt_value *value) {
+    if (is_stored(r, value)) want_group(r, dt_placement_of(r->f, value)->group);
+    for (int k = 0; k < value->n_operands; k++)
+        if (reads_copy(r, value, value->operands[k])) want(r, value->operands[k]);
+}
+
 static void find_wanted(recompute *r) {
     for (const dt_value *user = r->f->lowering->function->first; user != NULL; user = user->next)
         for (int k = 0; k < user->n_operands && is_gradient(r, user); k++)
             if (reads_copy(r, user, user->operands[k])) want(r, user->operands[k]);
-    for (size_t i = 0; i < r->wanted.n; i++) {
-        const dt_value *value = r->wanted.items[i];
-        if (is_stored(r, value)) want_group(r, dt_placement_of(r->f, value)->group);
-        for (int k = 0; k < value->n_operands; k++)
-            if (reads_copy(r, value, value->operands[k])) want(r, value->operands[k]);
+    for (size_t n_groups = SIZE_MAX; n_groups != r->groups.n;) { /* which operands are copies' depends on which groups have one */
+        n_groups = r->groups.n;
+        for (size_t i = 0; i < r->wanted.n; i++) want_operands(r, r->wanted.items[i]);
     }
 }
 
