@@ -371,17 +371,23 @@ static dt_object convert(dt_elaborator *e, dt_dtype dtype, const dt_actual *actu
 
 /* `training: false` beside a callee that has no such parameter sets the ambient value for the call; so does `recompute: true`. */
 static void take_ambient(dt_elaborator *e, const dt_callee *callee, const char *name, dt_actual *actuals, size_t *n, bool *value) {
+    if (find_parameter(callee->callable, name) >= 0) return;
+    size_t n_left = 0;
+    bool is_given = false;
     for (size_t i = 0; i < *n; i++) {
-        bool is_override = actuals[i].name != NULL && strcmp(actuals[i].name, name) == 0 && find_parameter(callee->callable, name) < 0;
-        if (!is_override) continue;
-        if (actuals[i].object.kind == DT_OBJECT_BOOL)
+        if (actuals[i].name == NULL || strcmp(actuals[i].name, name) != 0) {
+            actuals[n_left++] = actuals[i];
+            continue;
+        }
+        if (is_given)
+            dt_diagnostic_help(dt_elaborator_error(e, actuals[i].span, "%s gets %s twice", callee->name, name), "leave one of them out");
+        else if (actuals[i].object.kind == DT_OBJECT_BOOL)
             *value = actuals[i].object.b;
         else if (!dt_is_poison(actuals[i].object))
             dt_elaborator_error(e, actuals[i].span, "%s is true or false, not %s", name, dt_object_describe(e->arena, actuals[i].object));
-        for (size_t k = i + 1; k < *n; k++) actuals[k - 1] = actuals[k];
-        --*n;
-        return;
+        is_given = true;
     }
+    *n = n_left;
 }
 
 /* Of a call within another one that is computed again, that one's number: what it keeps is made with the rest. */
