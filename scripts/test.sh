@@ -2,18 +2,24 @@
 # Installs what is missing, builds, and runs the tests. The last lines say what took how long, what was skipped, and why, and what failed.
 #
 #   scripts/test.sh           everything but the tests labelled `full`
-#   scripts/test.sh --full    … those too, and unit tests under Valgrind; static analysis; then the others again under AddressSanitizer with
-#                             UndefinedBehaviorSanitizer, and under ThreadSanitizer; the fuzzers for a minute each; and this script and
-#                             quickstart.sh on a bare Debian 12 (as root)
+#   scripts/test.sh --full    … those too, and unit tests under Valgrind (tests); static analysis (analysis); then the others again under
+#                             AddressSanitizer with UndefinedBehaviorSanitizer (address), and under ThreadSanitizer (threads); the fuzzers for
+#                             a minute each (fuzzers); and this script and quickstart.sh on a bare Debian 12 (bare; as root)
+#   scripts/test.sh --full address threads    these parts alone
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 full=no
+usage() { sed -n '2,8p' "$0"; exit 2; }
 case "${1-}" in
     "") ;;
     --full) full=yes ;;
-    *) sed -n '2,8p' "$0"; exit 2 ;;
+    *) usage ;;
 esac
+parts=" ${*:2} " # that were named
+for part in "${@:2}"; do
+    case $part in tests | analysis | address | threads | fuzzers | bare) ;; *) usage ;; esac
+done
 
 if [ $full = no ]; then
     scripts/install.sh g++ unzip minisign help2man pkg-config libopenmpi-dev openmpi-bin python3-dev
@@ -64,6 +70,9 @@ stage() {
     times+=("$(printf '%3d:%02d  %-7s  %s' $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60)) $outcome "$name$why")")
 }
 
+# part NAME STAGE...: a stage of --full, unless other parts were named.
+part() { [[ $parts != "  " && $parts != *" $1 "* ]] || stage "${@:2}"; }
+
 # check PRESET CTEST-ARGUMENTS...: builds, and runs tests.
 check() {
     local preset=$1 folder=build-$1
@@ -89,12 +98,12 @@ if [ $full = no ]; then
 else
     # All of the emulation of GPUs is run once, with the sanitizer that sees most in it: ThreadSanitizer would see nothing in code of one thread.
     emulation='^ops\.cuda_.*full$'
-    stage "tests" check release -E "$emulation"
-    stage "static analysis" scripts/analyze.sh
-    stage "tests, address and undefined behaviour" check asan -E '^(e2e|ops\.(check|random)|mpi\.machines).*_full$'
-    stage "tests, threads" check tsan -LE full
-    stage "fuzzers" check fuzz
-    stage "on a bare Debian" bare
+    part tests "tests" check release -E "$emulation"
+    part analysis "static analysis" scripts/analyze.sh
+    part address "tests, address and undefined behaviour" check asan -E '^(e2e|ops\.(check|random)|mpi\.machines).*_full$'
+    part threads "tests, threads" check tsan -LE full
+    part fuzzers "fuzzers" check fuzz
+    part bare "on a bare Debian" bare
 fi
 
 printf '\n'
