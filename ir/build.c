@@ -136,6 +136,15 @@ dt_status *dt_build(dt_builder *builder, const dt_op *op, dt_value *const *opera
     return NULL;
 }
 
+dt_status *dt_build_copy(dt_builder *builder, const dt_value *value, dt_value *const *operands, dt_value **copy) {
+    DT_TRY(dt_build(builder, value->op, operands, value->n_operands, value->attributes, copy));
+    (*copy)->distribution = value->distribution;
+    (*copy)->layer = value->layer;
+    (*copy)->call = value->call;
+    (*copy)->recompute = value->recompute;
+    return NULL;
+}
+
 dt_value *dt_build_input(dt_function *function, const char *name, dt_dtype dtype, dt_shape shape, dt_location location) {
     dt_arena *arena = function->module->arena;
     dt_value *value = new_value(function, dt_op_find("input"), dtype, dt_shape_make(arena, shape.rank, shape.dims), 1, &location);

@@ -242,7 +242,9 @@ struct dt_builder {
 /* `attributes` in row order, all of them; copied. NULL: every one its default. */
 dt_status *dt_build(dt_builder *builder, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,
                     dt_value **result);
-/* The same by name, attributes as text, "axes=[1, 2], keep=true"; missing ones take their default. For passes, gradients and tests:
+/* The op of `value` with operands of its own, for each of that one's: a value of the same layer, call and distribution. */
+dt_status *dt_build_copy(dt_builder *builder, const dt_value *value, dt_value *const *operands, dt_value **copy);
+/* dt_build by name, attributes as text, "axes=[1, 2], keep=true"; missing ones take their default. For passes, gradients and tests:
  * dt_build_text(b, &y, "reduce_sum", "axes=[%d]", (dt_value *[]){x}, 1, axis). A name that is no op is a bug (DT_INTERNAL). */
 dt_status *dt_build_text(dt_builder *builder, dt_value **result, const char *op, dt_value *const *operands, int n_operands, const char *attributes,
                          ...) __attribute__((format(printf, 6, 7)));

@@ -349,7 +349,10 @@ static dt_status *parse_distribution(parser *p, dt_distribution *distribution) {
 static dt_status *parse_tail(parser *p, dt_value *value) {
     DT_TRY(parse_distribution(p, &value->distribution));
     value->recompute = 0;
-    if (dt_read_keyword(&p->r, "recompute")) DT_TRY(expect_int(p, "the number of a call", &value->recompute));
+    if (dt_read_keyword(&p->r, "recompute")) {
+        DT_TRY(expect_int(p, "the number of a call", &value->recompute));
+        if (value->recompute < 1) return dt_reader_error(&p->r, "calls that are computed again have numbers from 1");
+    }
     DT_LIST(dt_location) locations = {0};
     for (;;) {
         dt_location location;

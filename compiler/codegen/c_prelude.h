@@ -83,7 +83,7 @@ static inline uint64_t shift_left(uint64_t a, uint64_t b, unsigned bits) { retur
 static inline uint64_t shift_right(uint64_t a, uint64_t b, unsigned bits) { return b < bits ? a >> b : 0; }
 static inline i32 high_product(i32 a, i32 b) { return (i32)((uint64_t)(uint32_t)a * (uint32_t)b >> 32); }
 
-/* Truncates and saturates; 0 of NaN. Of their own, since GCC makes -0 of -0.5 where it sees that the integer becomes a float again. */
+/* Truncates and saturates; 0 of NaN. APART, since GCC makes -0 of -0.5 where it sees that the integer becomes a float again. */
 #define SATURATED(type, least, greatest) (x != x ? 0 : x <= (least) ? (type)(least) : x >= (greatest) ? (type)(greatest) : (type)x)
 APART i8 to_i8(double x) { return SATURATED(i8, -128.0, 127.0); }
 APART u8 to_u8(double x) { return SATURATED(u8, 0.0, 255.0); }

@@ -1,4 +1,5 @@
-/* choose_gpu: what of each kernel depends on the GPU. It runs after all passes over plans, and leaves these as they are. */
+/* choose_gpu: what of each kernel depends on the GPU. It runs after all passes over plans, and leaves these as they are; plan_memory asks before that
+ * which nests a launch will hold. */
 #include "compiler/passes/choose_gpu.h"
 
 static void choose_nest(dt_arena *arena, const dt_gpu_scope *scope, dt_gpu_function *function, int n) {

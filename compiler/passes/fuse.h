@@ -1,8 +1,7 @@
 /* fuse: what the files of the pass share. fuse_groups.c says what is in memory and which nest computes it, fuse_loops.c where loops have what enters
- * and leaves their bodies, fuse_recompute.c what gradients compute again, fuse_kernels.c
- * which nests share a kernel, fuse_library.c what libraries need in memory, fuse_epilogue.c what they can do
- * after a product, fuse_rematerialize.c what is cheaper to recompute than to store, fuse_narrow.c what is better stored as a bool, and fuse.c makes
- * the plan of it. */
+ * and leaves their bodies, fuse_kernels.c which nests share a kernel, fuse_library.c what libraries need in memory, fuse_epilogue.c what they can do
+ * after a product, fuse_rematerialize.c what is cheaper to recompute than to store, fuse_narrow.c what is better stored as a bool, fuse_recompute.c
+ * what gradients compute again, and fuse.c makes the plan of it. */
 #ifndef DT_PASSES_FUSE_H
 #define DT_PASSES_FUSE_H
 

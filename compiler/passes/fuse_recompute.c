@@ -196,10 +196,7 @@ static dt_status *copy_value(recompute *r, dt_value *value) {
         dt_value *operand = value->operands[k];
         operands[k] = reads_copy(r, value, operand) ? r->copies[operand->id] : operand;
     }
-    DT_TRY(dt_build(&builder, value->op, operands, value->n_operands, value->attributes, &copy));
-    copy->distribution = value->distribution;
-    copy->layer = value->layer;
-    copy->call = value->call;
+    DT_TRY(dt_build_copy(&builder, value, operands, &copy));
     r->copies[value->id] = copy;
     r->f->lowering->originals[copy->id] = value;
     place_copy(r, value, copy);

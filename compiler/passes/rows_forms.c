@@ -38,12 +38,8 @@ static dt_status *copy_value(copying *c, const dt_value *value) {
     dt_builder builder = {.function = c->to, .locations = value->locations, .n_locations = value->n_locations};
     dt_value **operands = DT_NEW_ARRAY(c->module->arena, dt_value *, value->n_operands), *copy;
     for (int k = 0; k < value->n_operands; k++) operands[k] = c->copies[value->operands[k]->id];
-    DT_TRY(dt_build(&builder, value->op, operands, value->n_operands, value->attributes, &copy));
-    copy->distribution = value->distribution;
+    DT_TRY(dt_build_copy(&builder, value, operands, &copy));
     copy->name = value->name;
-    copy->layer = value->layer;
-    copy->call = value->call;
-    copy->recompute = value->recompute;
     c->copies[value->id] = copy;
     return NULL;
 }

@@ -76,12 +76,7 @@ static dt_status *copy(unroll *u, const dt_value *value, dt_value **result) {
     dt_builder builder = builder_for(u, value);
     dt_value **operands = DT_NEW_ARRAY(u->arena, dt_value *, value->n_operands);
     for (int k = 0; k < value->n_operands; k++) operands[k] = now(u, value->operands[k]);
-    DT_TRY(dt_build(&builder, value->op, operands, value->n_operands, value->attributes, result));
-    (*result)->distribution = value->distribution;
-    (*result)->layer = value->layer;
-    (*result)->call = value->call;
-    (*result)->recompute = value->recompute;
-    return NULL;
+    return dt_build_copy(&builder, value, operands, result);
 }
 
 static dt_status *begin_iteration(unroll *u, int64_t iteration) {
