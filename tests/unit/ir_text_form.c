@@ -105,6 +105,7 @@ static void errors_name_the_place(void **state) {
         {"module m\nfile 1 \"x\"", "t.ir:2:7: files must be numbered"},
         {"module m\nfunction f step () {\n  %0: f32 = frobnicate()\n}", "t.ir:3:23: there is no op frobnicate"},
         {"module m\nfunction f step (%0 x: f32) {\n  %1: f32 = add(%0, %3)\n}", "%3 is not defined"},
+        {"module m\nfunction f step (%0 x: f32 recompute 0) {\n}", "numbers from 1"},
         {"module m\nfunction f step (%0 x: f32) {\n  %1: f32 = add(%0)\n}", "add takes 2 operands, here is 1"},
         {"module m\nfunction f step (%0 x: f32, %1 y: i64) {\n  %2: f32 = add(%0, %1)\n}", "add: x is f32 and y is i64"},
         {"module m\nfunction f step (%0 x: i64) {\n  %2: f32 = exp(%0)\n}", "exp: x must be float, it is i64"},
