@@ -119,6 +119,7 @@ static dt_status *exchange(dt_delivery *delivery, const parcel *to, const parcel
         made->slots[p] = from[p].data;
         made->slots[n + p] = to[p].data;
     }
+    dt_exchange_lower(made, delivery->arena);
     dt_processes_begin(delivery->processes, made, context);
     return dt_processes_wait(delivery->processes, made, made->n_begun);
 }

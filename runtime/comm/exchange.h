@@ -1,13 +1,14 @@
 /* exchange: an image of memory that crosses processes again and again, once a step: a schedule (schedule.h) with memory, and with the types of what
  * lies in it.
  *
- * Whoever has filled its nodes begins it; the thread that owns the transport runs its rounds (processes.h); then the result is in slot 0. */
+ * It is lowered to operations, round by round, once its memory is known: those are what the queue of a device with a link runs (link.h), or the
+ * thread that owns the host's transport (processes.h), where whoever has filled its nodes begins it. Then the result is in slot 0. */
 #ifndef DT_RUNTIME_COMM_EXCHANGE_H
 #define DT_RUNTIME_COMM_EXCHANGE_H
 
 #include "runtime/comm/schedule.h"
 #include "runtime/comm/transport.h"
-#include "runtime/devices/reduce.h"
+#include "runtime/devices/operation.h"
 
 #include <stdatomic.h>
 
@@ -33,6 +34,7 @@ typedef struct dt_exchange {
     const struct dt_exchange *like;    /* whose slots of nodes it uses; it is placed before. NULL: it has its own */
     const char *label;                 /* for messages */
     int tag;                           /* the same in all processes, and of no other exchange */
+    const dt_operation *operations;    /* [2 * n_rounds of the schedule] each round's TRANSFER, or ALL_REDUCE, and its REDUCE, which may be of none */
 
     uint32_t n_begun;
     _Atomic uint32_t n_done; /* as often as it was begun, in the end: then nobody touches it any more */
@@ -43,13 +45,11 @@ typedef struct dt_exchange {
     int round;      /* of the schedule */
     int under_way;  /* the transport's number of it; -1: the round is not started */
     double started; /* the round: dt_seconds_now */
-    dt_message *messages;
-    dt_tree_source *sources;
-    void *scratch; /* for sums */
+    void *scratch;  /* for sums */
     struct dt_exchange *next;
 } dt_exchange;
 
-/* All but `slots`, which the caller sets before the first begin; everything is the arena's. The regions are the caller's and stay. */
+/* All but `slots`, which the caller sets before it is lowered; everything is the arena's. The regions are the caller's and stay. */
 dt_exchange *dt_exchange_create(const dt_schedule *schedule, int n_regions, const dt_exchange_region *regions, const char *label, int tag,
                                 dt_arena *arena);
 
@@ -58,9 +58,8 @@ int64_t dt_exchange_bytes(const dt_exchange *exchange);              /* of its o
 void dt_exchange_place(dt_exchange *exchange, char *memory);         /* sets those slots to that memory */
 char *dt_exchange_at(const dt_exchange *, int slot, int64_t offset); /* where byte `offset` of the image is in a slot */
 
-/* Of a sum the part that lies in one region, of one type; false: there is none. sources [n_sources of the sum] and target are filled in. */
-bool dt_exchange_part_of_sum(const dt_exchange *exchange, const dt_schedule_sum *sum, const dt_exchange_region *region, dt_tree_source *sources,
-                             void **target, dt_tree_reduction *part);
+/* Sets its operations, once all slots are somewhere, and again if they move. */
+void dt_exchange_lower(dt_exchange *exchange, dt_arena *arena);
 
 /* Moves it on as far as it goes without waiting: *moved whether anything happened, *done whether it is over. The transport's thread alone. */
 dt_status *dt_exchange_move(dt_exchange *exchange, dt_transport *transport, int *n_under_way, bool *moved, bool *done);

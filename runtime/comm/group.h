@@ -8,9 +8,10 @@
  * this member has to do for it on its device's own queue: reductions before and after what crosses processes, where there are others. What comes out
  * depends on the microbatches alone, never on who holds them.
  *
- * What crosses processes does so in buckets (buckets.h), in the order in which sources become complete, while members still compute: a member says
- * that its sources of a bucket are complete, and waits for nobody; once all have said so, each does its part of what is before, whenever it comes by,
- * and the last one begins the exchange. At the end all meet, do what is left, and take each bucket's results when they are here.
+ * What crosses processes does so in buckets (buckets.h), in the order in which sources become complete, while members still compute: a member arrives
+ * at a gate (gate.h) when its sources of a bucket are complete, and waits for nobody; once that is open each does its part of what is before,
+ * whenever it comes by, and arrives at a second one, which begins the exchange. At the end all meet, do what is left, and take each bucket's results
+ * when they are here.
  *
  * A group that fails stays failed: once a member has aborted, or has not arrived within the deadline, or another process has failed, every meeting of
  * every member returns DT_ABORTED with the first reason. Nobody hangs. Threads: a member belongs to the thread of its executor, dt_group_abort may be
@@ -21,8 +22,8 @@
 #include "base/arena.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/comm/exchange.h"
+#include "runtime/comm/gate.h"
 #include "runtime/comm/microbatches.h"
-#include "runtime/devices/operation.h"
 
 #include <stdint.h>
 
@@ -48,20 +49,16 @@ typedef struct dt_collective_part {
     const char *label;
 } dt_collective_part;
 
-typedef enum dt_group_scope {
-    DT_GROUP_ALL,   /* every member of this process */
-    DT_GROUP_DOMAIN /* the members of this one's memory */
-} dt_group_scope;
-
 typedef DT_LIST(dt_tree_reduction) dt_tree_reductions;
 typedef DT_LIST(dt_operation) dt_operation_list;
 
 /* Of what crosses processes. */
 typedef struct dt_group_bucket {
-    int complete_after;           /* of all its parts */
-    dt_tree_reductions before;    /* sums of this process's microbatches */
-    dt_tree_reductions after;     /* copies of results */
-    dt_operation_list operations; /* where its device exchanges with other processes itself: all that it does for it, these included */
+    int complete_after; /* of all its parts */
+    dt_gate *complete;  /* where the member arrives when its sources are; NULL: nobody asks */
+    dt_operation_list
+        beside; /* from then on: sums of this process's microbatches, and where the device exchanges with others itself, all that follows */
+    dt_operation_list behind; /* once members have met: waiting for the results, and copies of them */
 } dt_group_bucket;
 
 /* What a member does for collectives that are made together. */
@@ -81,10 +78,6 @@ typedef struct dt_group_kind {
     size_t (*device_bytes)(const dt_group *group);
     void (*place)(dt_group *group, void *memory);
     dt_status *(*meet)(dt_group *group, dt_group_scope scope, const dt_step_context *context, const char *label);
-    void (*complete)(dt_group *group, int first, int bucket);
-    bool (*is_complete)(dt_group *group, int first, int bucket);
-    void (*begin)(dt_group *group, int first, int bucket, const dt_step_context *context);
-    dt_status *(*cross)(dt_group *group, int first, int bucket);
     void (*abort)(dt_group *group, const char *reason);
     void (*close)(dt_group *group);
 } dt_group_kind;
@@ -118,16 +111,6 @@ static inline void dt_group_place(dt_group *group, void *memory) { group->kind->
 static inline dt_status *dt_group_meet(dt_group *group, dt_group_scope scope, const dt_step_context *context, const char *label) {
     return group->kind->meet(group, scope, context, label);
 }
-
-/* Of what was lowered as `first`, each member calls for each bucket in turn: complete, when its own sources are there; begin, once is_complete says
- * so of all members' and what is before is done; cross, after it has begun all buckets, which returns when the results are here. Nothing of this
- * where it is on the device. */
-static inline void dt_group_complete(dt_group *group, int first, int bucket) { group->kind->complete(group, first, bucket); }
-static inline bool dt_group_is_complete(dt_group *group, int first, int bucket) { return group->kind->is_complete(group, first, bucket); }
-static inline void dt_group_begin(dt_group *group, int first, int bucket, const dt_step_context *context) {
-    group->kind->begin(group, first, bucket, context);
-}
-static inline dt_status *dt_group_cross(dt_group *group, int first, int bucket) { return group->kind->cross(group, first, bucket); }
 
 /* This member cannot go on; `reason` is what the others' errors say. */
 static inline void dt_group_abort(dt_group *group, const char *reason) { group->kind->abort(group, reason); }

@@ -283,9 +283,9 @@ dt_status *dt_peers_ask(dt_peers *self, const dt_exchange *exchanges, char *reas
     self->looked = now;
     for (const dt_exchange *one = exchanges; one != NULL; one = one->next) {
         if (one->under_way < 0 || now - one->started < ASKING_SECONDS) continue;
-        const dt_schedule_round *round = &one->schedule.rounds[one->round];
-        for (int m = 0; m < round->n_messages; m++) {
-            DT_TRY(ask_one(self, round->messages[m].peer, one, now, reason, bytes, failed));
+        const dt_operation *round = &one->operations[2 * one->round];
+        for (int m = 0; round->kind == DT_OPERATION_TRANSFER && m < round->transfer.n; m++) {
+            DT_TRY(ask_one(self, round->transfer.messages[m].peer, one, now, reason, bytes, failed));
             if (*failed) return NULL;
         }
     }

@@ -439,11 +439,11 @@ static dt_schedule star_schedule(int p, int n, dt_arena *arena) {
 
 /* What dt_processes_await stands for: a message of the next process. */
 static dt_exchange make_awaited(int p, int n, dt_arena *arena) {
-    dt_schedule_message *message = DT_NEW(arena, dt_schedule_message);
-    dt_schedule_round *round = DT_NEW(arena, dt_schedule_round);
-    *message = (dt_schedule_message){.peer = (p + 1) % n};
-    *round = (dt_schedule_round){.n_messages = 1, .messages = message};
-    return (dt_exchange){.schedule = {.n_rounds = 1, .rounds = round}, .under_way = -1};
+    dt_message *message = DT_NEW(arena, dt_message);
+    dt_operation *operation = DT_NEW(arena, dt_operation);
+    message->peer = (p + 1) % n;
+    *operation = (dt_operation){.kind = DT_OPERATION_TRANSFER, .transfer = {1, message}};
+    return (dt_exchange){.operations = operation, .under_way = -1};
 }
 
 /* Where everybody is: host and process id. */
@@ -492,6 +492,7 @@ static dt_status *open_guarded(dt_processes *self) {
     dt_schedule schedule = (has_servers ? star_schedule : gather_schedule)(self->number, self->n, self->arena);
     self->gathering = dt_exchange_create(&schedule, 0, NULL, "records", dt_processes_new_tag(self), self->arena);
     dt_exchange_place(self->gathering, self->records);
+    dt_exchange_lower(self->gathering, self->arena);
     dt_processes_expect(self, (int64_t)self->n * DT_RECORD_BYTES);
     self->bytes_tag = dt_processes_new_tag(self);
     pthread_mutex_lock(&self->lock);
@@ -676,6 +677,7 @@ static dt_status *gather_bytes(dt_processes *self, const void *mine, const int64
     dt_exchange *exchange = dt_exchange_create(&schedule, 0, NULL, "results", self->bytes_tag, arena);
     for (int p = 0; p < self->n; p++)
         exchange->slots[p] = p == self->number ? (char *)mine : self->number == 0 ? dt_arena_new(arena, (size_t)sizes[p]) : NULL;
+    dt_exchange_lower(exchange, arena);
     if (self->number == 0) dt_processes_begin(self, exchange, &context);
     DT_TRY(dt_processes_gather(self, is_ready, 1, &context)); /* process 0 waits for them now: nobody sends what it has no room for */
     if (self->number != 0) dt_processes_begin(self, exchange, &context);

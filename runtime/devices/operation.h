@@ -19,11 +19,16 @@ typedef enum dt_operation_kind {
     DT_OPERATION_TRANSFER,   /* a round of messages to and from devices of other processes, of a device that has a link (link.h) */
     DT_OPERATION_ALL_REDUCE, /* a sum over devices of other processes that its link adds up as it likes */
     DT_OPERATION_JOIN,       /* what follows waits for all that is beside */
-    DT_OPERATION_COLLECTIVE, /* what crosses executors; a group makes reductions of it (runtime/comm/group.h), so that no device sees one */
-    DT_OPERATION_COMPLETE,   /* what some of them take is there: the group may begin with it. No device sees one either */
-    DT_OPERATION_MEET,       /* the executors of a memory domain wait for one another; no device sees it either */
     DT_OPERATION_COPY,       /* from the host's memory to the device's */
-    DT_OPERATION_READ_BACK   /* from the device's memory to the host's */
+    DT_OPERATION_READ_BACK,  /* from the device's memory to the host's */
+
+    /* what no device sees: the thread of an executor does it, between two sequences */
+    DT_OPERATION_MEET,       /* executors wait for one another */
+    DT_OPERATION_ARRIVE,     /* at a gate (runtime/comm/gate.h): what the last one who does opens */
+    DT_OPERATION_PASS,       /* what follows runs once the gate is open */
+    DT_OPERATION_AWAIT,      /* what the gate has begun is over */
+    DT_OPERATION_COLLECTIVE, /* what crosses executors, and */
+    DT_OPERATION_COMPLETE    /* what some of that takes is there: a group makes all that is above of them (runtime/comm/group.h) */
 } dt_operation_kind;
 
 /* A kernel of a plan with its arguments. */
@@ -67,10 +72,16 @@ typedef struct dt_operation_copy {
     size_t bytes;
 } dt_operation_copy;
 
+/* Of MEET. */
+typedef enum dt_group_scope {
+    DT_GROUP_ALL,   /* every member of this process */
+    DT_GROUP_DOMAIN /* the members of this one's memory */
+} dt_group_scope;
+
 typedef struct dt_operation {
     dt_operation_kind kind;
-    bool beside; /* of REDUCE, TRANSFER and ALL_REDUCE: after what is before it, while what follows runs, until JOIN. Those that are beside the rest
-                    run in their order */
+    bool beside; /* after what is before it, while what follows runs, until JOIN. Those that are beside the rest run in their order. Of what devices
+                    see REDUCE, TRANSFER and ALL_REDUCE may be */
     union {
         dt_operation_launch launch;
         dt_operation_reduce reduce;
@@ -78,6 +89,8 @@ typedef struct dt_operation {
         dt_operation_all_reduce all_reduce;
         dt_operation_collective collective;
         dt_operation_copy copy; /* COPY and READ_BACK */
+        dt_group_scope scope;   /* MEET */
+        struct dt_gate *gate;   /* ARRIVE, PASS and AWAIT */
     };
 } dt_operation;
 

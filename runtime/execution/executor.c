@@ -94,50 +94,49 @@ void dt_executor_plan(dt_executor *executor, int wanted, dt_arena *arena) {
     if (executor->group != NULL) dt_group_publish(executor->group, parts);
 }
 
+/* Stages on the way. */
+typedef struct stage_maker {
+    DT_LIST(dt_operation) operations; /* of the sequence that is open */
+    DT_LIST(dt_executor_stage) stages;
+} stage_maker;
+
 /* The stages of a list, on the way. */
 typedef struct cutter {
     dt_executor *executor;
     dt_arena *arena;
+    stage_maker stages, beside;
+    dt_executor_stage about; /* what stages at hand say of themselves: segment and label */
     const char *name;
-    DT_LIST(dt_operation) operations; /* of the stage that is open */
-    DT_LIST(dt_executor_stage) stages;
-
-    bool counts_all; /* of the collectives at hand: as of a stage */
 
     /* of the collectives that come next, once they are lowered */
     bool is_lowered;
     dt_group_work work;
-    dt_executor_crossing *crossing; /* NULL: nothing crosses processes */
-    int n_complete;                 /* of its buckets */
+    int n_complete; /* of its buckets */
 } cutter;
 
-/* Ends the stage that is open; `how` says what follows it. */
-static void end_stage(cutter *in, dt_executor_stage how) {
-    how.sequence = (dt_sequence){.name = in->name, .n_operations = in->operations.n, .operations = in->operations.items};
-    dt_list_push(in->arena, &in->stages, how);
-    memset(&in->operations, 0, sizeof in->operations);
+static void end_sequence(cutter *in, stage_maker *to) {
+    dt_executor_stage made = in->about;
+    made.sequence = (dt_sequence){.name = in->name, .n_operations = to->operations.n, .operations = to->operations.items};
+    if (to->operations.n > 0) dt_list_push(in->arena, &to->stages, made);
+    memset(&to->operations, 0, sizeof to->operations);
 }
 
-static dt_operation reduce_of(const dt_tree_reductions *reductions) {
-    return (dt_operation){.kind = DT_OPERATION_REDUCE, .reduce = {(int)reductions->n, reductions->items}};
-}
-
-static dt_sequence sequence_of(const cutter *in, const dt_tree_reductions *reductions) {
-    dt_operation *reduce = DT_NEW(in->arena, dt_operation);
-    *reduce = reduce_of(reductions);
-    return (dt_sequence){.name = in->name, .n_operations = reductions->n > 0, .operations = reduce};
-}
-
-static dt_executor_crossing *new_crossing(const cutter *in, int first) {
-    int n = in->work.n_buckets;
-    dt_executor_crossing *made = DT_NEW(in->arena, dt_executor_crossing);
-    *made = (dt_executor_crossing){
-        .first = first, .n_buckets = n, .before = DT_NEW_ARRAY(in->arena, dt_sequence, n), .after = DT_NEW_ARRAY(in->arena, dt_sequence, n)};
-    for (int b = 0; b < n; b++) {
-        made->before[b] = sequence_of(in, &in->work.buckets[b].before);
-        made->after[b] = sequence_of(in, &in->work.buckets[b].after);
+/* Devices see no operations from MEET on; of one that does not stop for them, its own JOIN is its. */
+static void add_operation(cutter *in, stage_maker *to, dt_operation one, bool is_own) {
+    if (!is_own) {
+        dt_list_push(in->arena, &to->operations, one);
+        return;
     }
-    return made;
+    dt_executor_stage made = in->about;
+    end_sequence(in, to);
+    made.own = dt_arena_copy(in->arena, &one, sizeof one);
+    dt_list_push(in->arena, &to->stages, made);
+}
+
+static bool is_own(dt_operation_kind kind) { return kind >= DT_OPERATION_MEET; }
+
+static void add_all(cutter *in, stage_maker *to, const dt_operation_list *operations) {
+    for (size_t i = 0; i < operations->n; i++) add_operation(in, to, operations->items[i], is_own(operations->items[i].kind));
 }
 
 static dt_status *lower(cutter *in, const dt_operation_collective *collective) {
@@ -145,68 +144,58 @@ static dt_status *lower(cutter *in, const dt_operation_collective *collective) {
     if (in->is_lowered) return NULL;
     in->work = (dt_group_work){0};
     DT_TRY(dt_group_lower(in->executor->group, collective->first, collective->n, in->arena, &in->work));
-    in->crossing = in->work.n_buckets > 0 && !in->work.on_device ? new_crossing(in, collective->first) : NULL;
+    in->about.segment = collective->segment;
+    in->about.label = in->executor->collectives[collective->first].label;
     in->n_complete = 0;
     in->is_lowered = true;
     return NULL;
 }
 
-/* What a device exchanges itself, of buckets up to number `end`: beside what follows, if there is anything. */
-static void add_own_exchanges(cutter *in, int end, bool beside) {
+/* Buckets up to number `end` are complete. What a device exchanges itself is beside what follows, if there is anything. */
+static void add_complete(cutter *in, int end, bool beside) {
     for (; in->n_complete < end; in->n_complete++) {
-        const dt_operation_list *operations = &in->work.buckets[in->n_complete].operations;
-        for (size_t i = 0; i < operations->n; i++) {
-            dt_operation one = operations->items[i];
+        const dt_group_bucket *bucket = &in->work.buckets[in->n_complete];
+        for (size_t i = 0; i < bucket->beside.n && in->work.on_device; i++) {
+            dt_operation one = bucket->beside.items[i];
             one.beside = beside;
-            dt_list_push(in->arena, &in->operations, one);
+            dt_list_push(in->arena, &in->stages.operations, one);
         }
+        if (in->work.on_device) continue;
+        add_operation(in, &in->stages, (dt_operation){.kind = DT_OPERATION_ARRIVE, .gate = bucket->complete}, true);
+        add_all(in, &in->beside, &bucket->beside);
     }
 }
 
-/* A stage ends where a bucket becomes complete. A device that works ahead is not stopped for it: what it exchanges itself begins there, and where the
- * host does, all buckets begin at the end. */
+/* A device that works ahead is not stopped: what it exchanges itself begins there, and where the host does, all buckets begin at the end. */
 static dt_status *cut_complete(cutter *in, const dt_operation_collective *collective) {
     if (in->executor->group == NULL) return NULL;
     DT_TRY(lower(in, collective));
-    int first = in->n_complete, end = first;
+    int end = in->n_complete;
     while (end < in->work.n_buckets && in->work.buckets[end].complete_after <= collective->complete_after) end++;
-    if (in->work.on_device) add_own_exchanges(in, end, true);
-    if (end == first || !in->executor->device->kind->reads_host) return NULL;
-    in->n_complete = end;
-    end_stage(in, (dt_executor_stage){.end = DT_STAGE_COMPLETES,
-                                      .segment = collective->segment,
-                                      .crossing = in->crossing,
-                                      .first_bucket = first,
-                                      .end_bucket = end,
-                                      .label = in->executor->collectives[collective->first].label});
+    if (in->work.on_device || in->executor->device->kind->reads_host) add_complete(in, end, true);
     return NULL;
 }
 
 /* Between two meetings, if there is anybody to meet. */
-static dt_status *cut_collective(cutter *in, const dt_operation_collective *collective) {
-    dt_group *group = in->executor->group;
-    const dt_collective_part *parts = in->executor->collectives;
-    dt_executor_stage meeting = {
-        .end = DT_STAGE_MEETS, .scope = DT_GROUP_ALL, .segment = collective->segment, .label = parts[collective->first].label};
+static dt_status *cut_collective(cutter *in, const dt_operation_collective *collective, bool counts_all) {
+    const dt_operation meeting = {.kind = DT_OPERATION_MEET, .scope = DT_GROUP_ALL}, join = {.kind = DT_OPERATION_JOIN};
     DT_TRY(lower(in, collective));
+    bool has_others = in->executor->group->n_ranks > 1, beside = in->n_complete > 0; /* some are, whose order the others are to keep */
+    add_complete(in, in->work.n_buckets, beside);
+    if (has_others) add_operation(in, &in->stages, meeting, true);
     if (in->work.on_device) {
-        bool beside = in->n_complete > 0; /* some are, whose order the others are to keep */
-        add_own_exchanges(in, in->work.n_buckets, beside);
-        if (beside) dt_list_push(in->arena, &in->operations, ((dt_operation){.kind = DT_OPERATION_JOIN}));
-    } else if (in->crossing != NULL) {
-        dt_executor_stage crossing = meeting;
-        crossing.end = DT_STAGE_CROSSES;
-        crossing.crossing = in->crossing;
-        crossing.first_bucket = in->n_complete;
-        crossing.end_bucket = in->work.n_buckets;
-        crossing.counts_all = in->counts_all;
-        end_stage(in, crossing);
-    } else {
-        if (group->n_ranks > 1) end_stage(in, meeting);
-        for (size_t i = 0; i < in->work.operations.n; i++) dt_list_push(in->arena, &in->operations, in->work.operations.items[i]);
+        if (beside) add_operation(in, &in->stages, join, false);
+    } else if (in->work.n_buckets > 0) {
+        end_sequence(in, &in->beside);
+        in->about.counts_all = counts_all;
+        in->about.end_beside = (int)in->beside.stages.n;
+        add_operation(in, &in->stages, join, true);
+        in->about.counts_all = false;
+        for (int b = 0; b < in->work.n_buckets; b++) add_all(in, &in->stages, &in->work.buckets[b].behind);
     }
-    meeting.label = parts[collective->first + collective->n - 1].label;
-    if (group->n_ranks > 1) end_stage(in, meeting);
+    add_all(in, &in->stages, &in->work.operations);
+    in->about.label = in->executor->collectives[collective->first + collective->n - 1].label;
+    if (has_others) add_operation(in, &in->stages, meeting, true);
     in->is_lowered = false;
     return NULL;
 }
@@ -221,34 +210,31 @@ static size_t last_of_microbatches(const dt_executor *executor, const dt_operati
     return made->list.n;
 }
 
-static dt_status *cut(dt_executor *executor, int f, int slot, dt_arena *arena, dt_executor_function *function, dt_executor_stage **stages) {
+static dt_status *cut(dt_executor *executor, int f, int slot, dt_arena *arena, dt_executor_function *function) {
     dt_operations_options options = options_of(executor);
     dt_operations made = dt_operations_of(&options, f, function->first_collective, slot, arena);
-    cutter in = {.executor = executor, .arena = arena, .name = executor->memory.artifact->functions[f].name};
-    int segment = 0;
+    cutter in = {.executor = executor, .arena = arena, .name = executor->memory.artifact->functions[f].name, .about.label = ""};
     size_t last_counter = last_of_microbatches(executor, &made);
     bool had_all = false;
     for (size_t i = 0; i < made.list.n; i++) {
         const dt_operation *one = &made.list.items[i];
-        switch (one->kind) {
-        case DT_OPERATION_COMPLETE: DT_TRY(cut_complete(&in, &one->collective)); break;
-        case DT_OPERATION_COLLECTIVE:
-            segment = one->collective.segment;
-            in.counts_all = i > last_counter && !had_all;
-            had_all |= in.counts_all;
-            DT_TRY(cut_collective(&in, &one->collective));
-            break;
-        case DT_OPERATION_MEET:
-            end_stage(&in, (dt_executor_stage){.end = DT_STAGE_MEETS, .scope = DT_GROUP_DOMAIN, .segment = segment, .label = "barrier"});
-            break;
-        default: dt_list_push(arena, &in.operations, *one); break;
+        bool counts_all = i > last_counter && !had_all;
+        if (one->kind == DT_OPERATION_COMPLETE) {
+            DT_TRY(cut_complete(&in, &one->collective));
+        } else if (one->kind == DT_OPERATION_COLLECTIVE) {
+            had_all |= counts_all;
+            DT_TRY(cut_collective(&in, &one->collective, counts_all));
+        } else {
+            if (one->kind == DT_OPERATION_MEET) in.about.label = "barrier";
+            add_operation(&in, &in.stages, *one, is_own(one->kind));
         }
     }
-    if (in.operations.n > 0) end_stage(&in, (dt_executor_stage){.segment = segment, .label = ""});
-    function->n_stages = (int)in.stages.n;
+    in.about.label = "";
+    end_sequence(&in, &in.stages);
     function->inputs = made.inputs.items;
     function->n_inputs = made.inputs.n;
-    *stages = in.stages.items;
+    function->lists[slot] = DT_NEW(arena, dt_executor_list);
+    *function->lists[slot] = (dt_executor_list){{(int)in.stages.stages.n, in.stages.stages.items}, {(int)in.beside.stages.n, in.beside.stages.items}};
     return NULL;
 }
 
@@ -260,9 +246,9 @@ static dt_status *cut_functions(dt_executor *executor, int wanted, dt_arena *are
         bool in_slots = memory->slots > 0 && memory->input_bytes[f] > 0;
         for (int s = 0; s < DT_INPUT_SLOTS; s++) {
             if (s == 0 || in_slots)
-                DT_TRY(cut(executor, f, s, arena, function, &function->stages[s]));
+                DT_TRY(cut(executor, f, s, arena, function));
             else
-                function->stages[s] = function->stages[0];
+                function->lists[s] = function->lists[0];
         }
     }
     return NULL;
@@ -270,30 +256,27 @@ static dt_status *cut_functions(dt_executor *executor, int wanted, dt_arena *are
 
 typedef DT_LIST(dt_sequence *) sequences;
 
-static void add_sequence(sequences *all, dt_sequence *sequence, dt_arena *arena) {
-    if (sequence->n_operations > 0) dt_list_push(arena, all, sequence);
+static void add_sequences(sequences *all, const dt_executor_stages *of, dt_arena *arena) {
+    for (int i = 0; i < of->n; i++)
+        if (of->stages[i].own == NULL) dt_list_push(arena, all, &of->stages[i].sequence);
 }
 
-static sequences all_sequences(const dt_executor *executor, dt_arena *arena) {
+static sequences all_sequences(const dt_executor *executor, int wanted, dt_arena *arena) {
     sequences all = {0};
     for (int f = 0; f < executor->memory.artifact->n_functions; f++) {
         const dt_executor_function *function = &executor->functions[f];
-        for (int s = 0; s < DT_INPUT_SLOTS && (s == 0 || function->stages[s] != function->stages[0]); s++)
-            for (int i = 0; i < function->n_stages; i++) {
-                dt_executor_stage *stage = &function->stages[s][i];
-                add_sequence(&all, &stage->sequence, arena);
-                for (int b = 0; stage->end == DT_STAGE_CROSSES && b < stage->crossing->n_buckets; b++) {
-                    add_sequence(&all, &stage->crossing->before[b], arena);
-                    add_sequence(&all, &stage->crossing->after[b], arena);
-                }
-            }
+        if (!dt_memory_has(executor->memory.artifact, wanted, f)) continue;
+        for (int s = 0; s < DT_INPUT_SLOTS && (s == 0 || function->lists[s] != function->lists[0]); s++) {
+            add_sequences(&all, &function->lists[s]->stages, arena);
+            add_sequences(&all, &function->lists[s]->beside, arena);
+        }
     }
     return all;
 }
 
 dt_status *dt_executor_prepare_bytes(dt_executor *executor, int wanted, dt_arena *arena) {
     DT_TRY(cut_functions(executor, wanted, arena));
-    sequences all = all_sequences(executor, arena);
+    sequences all = all_sequences(executor, wanted, arena);
     executor->crossing_bytes = executor->group != NULL ? dt_group_device_bytes(executor->group) : 0;
     executor->prepare_bytes = dt_device_prepare_bytes(executor->device, (const dt_sequence *const *)all.items, all.n) +
                               dt_device_taken_bytes(executor->device, (int64_t)executor->crossing_bytes);
@@ -302,7 +285,7 @@ dt_status *dt_executor_prepare_bytes(dt_executor *executor, int wanted, dt_arena
 
 dt_status *dt_executor_prepare(dt_executor *executor, int wanted, dt_arena *arena) {
     DT_TRY(cut_functions(executor, wanted, arena));
-    sequences all = all_sequences(executor, arena);
+    sequences all = all_sequences(executor, wanted, arena);
     size_t most = 0;
     for (size_t s = 0; s < all.n; s++)
         if (all.items[s]->n_operations > most) most = all.items[s]->n_operations;
@@ -315,16 +298,17 @@ dt_status *dt_executor_prepare(dt_executor *executor, int wanted, dt_arena *aren
     return executor->device->is_timed ? executor->device->kind->start_clock(executor->device) : NULL;
 }
 
+static int64_t most_spans(const dt_executor_stages *of) {
+    int64_t n = 0;
+    for (int s = 0; s < of->n; s++) n += of->stages[s].own != NULL ? 1 : (int64_t)of->stages[s].sequence.n_operations + 1;
+    return n;
+}
+
 int64_t dt_executor_most_spans(const dt_executor *executor, int wanted) {
     int64_t most = 0;
     for (int f = 0; f < executor->memory.artifact->n_functions; f++) {
-        const dt_executor_function *function = &executor->functions[f];
-        int64_t n = 0;
-        for (int s = 0; s < function->n_stages && dt_memory_has(executor->memory.artifact, wanted, f); s++) {
-            const dt_executor_stage *stage = &function->stages[0][s];
-            n += (int64_t)stage->sequence.n_operations + 1;
-            if (stage->end == DT_STAGE_CROSSES) n += 3 * (int64_t)stage->crossing->n_buckets; /* before, the wait, after */
-        }
+        const dt_executor_list *list = executor->functions[f].lists[0];
+        int64_t n = dt_memory_has(executor->memory.artifact, wanted, f) ? most_spans(&list->stages) + most_spans(&list->beside) : 0;
         if (n > most) most = n;
     }
     return most;
@@ -434,7 +418,7 @@ static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequenc
 static dt_status *wait_for_others(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
     dt_device_event *arrived = executor->arrived[executor->n_meetings % 2];
     DT_TRY(dt_device_signal(executor->device, arrived));
-    DT_TRY(dt_group_meet(executor->group, stage->scope, context, stage->label));
+    DT_TRY(dt_group_meet(executor->group, stage->own->scope, context, stage->label));
     for (int p = 0; p < executor->n_peers && executor->device->kind->wait != NULL; p++)
         if (executor->peers[p] != executor) DT_TRY(dt_device_wait(executor->device, executor->peers[p]->arrived[executor->n_meetings % 2]));
     executor->n_meetings++;
@@ -452,23 +436,11 @@ static void say_progress(const dt_executor *executor, const dt_executor_stage *s
 }
 
 static dt_status *enqueue(dt_executor *executor, const dt_sequence *sequence, const char *label, const dt_step_context *context) {
-    if (sequence->n_operations == 0) return NULL;
     if (executor->numerics != NULL) return dt_numerics_run(executor, sequence, label, context);
     if (measures(executor)) return run_measured(executor, sequence, label, context);
     double began = dt_recorder_now(executor->recorder);
     DT_TRY(dt_device_enqueue(executor->device, sequence));
     dt_recorder_end(executor->recorder, dt_executor_span(DT_SPAN_ENQUEUE, "enqueue", label, context, began));
-    return NULL;
-}
-
-/* Its part of what is before, of each bucket that is complete in all members. What is sent is there before anybody says so. */
-static dt_status *begin_buckets(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
-    dt_executor_crossing *crossing = stage->crossing;
-    while (crossing->n_begun < crossing->n_buckets && dt_group_is_complete(executor->group, crossing->first, crossing->n_begun)) {
-        DT_TRY(enqueue(executor, &crossing->before[crossing->n_begun], stage->label, context));
-        DT_TRY(dt_device_synchronize(executor->device));
-        dt_group_begin(executor->group, crossing->first, crossing->n_begun++, context);
-    }
     return NULL;
 }
 
@@ -485,32 +457,63 @@ static dt_status *meet(dt_executor *executor, const dt_executor_stage *stage, co
     DT_TRY(wait_for_others(executor, stage, context));
     count_seconds(executor, began, false);
     dt_recorder_end(executor->recorder,
-                    dt_executor_span(DT_SPAN_WAIT, "barrier", stage->scope == DT_GROUP_ALL ? stage->label : NULL, context, began));
+                    dt_executor_span(DT_SPAN_WAIT, "barrier", stage->own->scope == DT_GROUP_ALL ? stage->label : NULL, context, began));
     return NULL;
 }
 
-/* What was not begun before, and then the results, bucket by bucket. */
-static dt_status *cross(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
-    dt_executor_crossing *crossing = stage->crossing;
-    if (stage->counts_all && executor->computed != NULL) DT_TRY(executor->computed(executor->computed_context));
-    DT_TRY(begin_buckets(executor, stage, context));
-    if (stage->counts_all && executor->counted != NULL) executor->counted(executor->counted_context);
-    for (int b = 0; b < crossing->n_buckets; b++) {
-        double began = seconds_now(executor);
-        DT_TRY(dt_group_cross(executor->group, crossing->first, b));
-        count_seconds(executor, began, true);
-        dt_recorder_end(executor->recorder, dt_executor_span(DT_SPAN_WAIT, "wait for exchange", stage->label, context, began));
-        DT_TRY(enqueue(executor, &crossing->after[b], stage->label, context));
+/* What the gate has begun is over. */
+static dt_status *await(dt_executor *executor, const dt_executor_stage *stage, uint64_t times, const dt_step_context *context) {
+    dt_progress *progress = executor->group->rank == 0 ? executor->progress : NULL;
+    double began = seconds_now(executor);
+    dt_progress_set(progress, DT_ACTIVITY_EXCHANGING);
+    DT_TRY(dt_gate_await(stage->own->gate, times));
+    dt_progress_set(progress, DT_ACTIVITY_COMPUTING);
+    count_seconds(executor, began, true);
+    dt_recorder_end(executor->recorder, dt_executor_span(DT_SPAN_WAIT, "wait for exchange", stage->label, context, began));
+    return NULL;
+}
+
+/* What an exchange takes is there before anybody arrives where it begins. */
+static dt_status *arrive(dt_executor *executor, dt_gate *gate, const dt_step_context *context) {
+    if (gate->n_exchanges > 0) DT_TRY(dt_device_synchronize(executor->device));
+    dt_gate_arrive(gate, context);
+    return NULL;
+}
+
+/* What is beside, up to stage `end`, as far as gates are open. */
+static dt_status *run_beside(dt_executor *executor, const dt_executor_function *function, int end, const dt_run_values *values) {
+    const dt_executor_stages *beside = &function->lists[executor->slot]->beside;
+    for (; executor->n_beside < end; executor->n_beside++) {
+        const dt_executor_stage *stage = &beside->stages[executor->n_beside];
+        dt_step_context context = {.step = values->step, .number = values->launch.counter, .segment = stage->segment};
+        if (stage->own == NULL)
+            DT_TRY(enqueue(executor, &stage->sequence, stage->label, &context));
+        else if (stage->own->kind == DT_OPERATION_ARRIVE)
+            DT_TRY(arrive(executor, stage->own->gate, &context));
+        else if (!dt_gate_is_open(stage->own->gate, function->n_runs))
+            return NULL;
     }
-    crossing->n_begun = 0;
     return NULL;
 }
 
-static dt_status *follow(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
-    for (int b = stage->first_bucket; b < stage->end_bucket; b++) dt_group_complete(executor->group, stage->crossing->first, b);
-    if (stage->end == DT_STAGE_COMPLETES) return begin_buckets(executor, stage, context);
-    if (stage->end != DT_STAGE_GOES_ON) DT_TRY(meet(executor, stage, context));
-    return stage->end == DT_STAGE_CROSSES ? cross(executor, stage, context) : NULL;
+static dt_status *join(dt_executor *executor, const dt_executor_function *function, const dt_executor_stage *stage, const dt_run_values *values) {
+    if (stage->counts_all && executor->computed != NULL) DT_TRY(executor->computed(executor->computed_context));
+    DT_TRY(run_beside(executor, function, stage->end_beside, values));
+    if (stage->counts_all && executor->counted != NULL) executor->counted(executor->counted_context);
+    return NULL;
+}
+
+static dt_status *do_own(dt_executor *executor, const dt_executor_function *function, const dt_executor_stage *stage, const dt_run_values *values,
+                         const dt_step_context *context) {
+    switch (stage->own->kind) {
+    case DT_OPERATION_MEET: return meet(executor, stage, context);
+    case DT_OPERATION_JOIN: return join(executor, function, stage, values);
+    case DT_OPERATION_AWAIT: return await(executor, stage, function->n_runs, context);
+    default: break;
+    }
+    DT_TRY(arrive(executor, stage->own->gate, context));
+    if (!executor->device->kind->reads_host) return NULL; /* queues of other devices may be behind their threads until all meet */
+    return run_beside(executor, function, function->lists[executor->slot]->beside.n, values);
 }
 
 /* Where the device was in the program. Of a group that failed the message says it all. */
@@ -520,7 +523,7 @@ static dt_status *say_where(const dt_executor *executor, const dt_run_values *va
 
 dt_status *dt_executor_start(dt_executor *executor, const dt_run_values *values) {
     const dt_executor_memory *memory = &executor->memory;
-    const dt_executor_function *function = &executor->functions[values->function];
+    dt_executor_function *function = &executor->functions[values->function];
     executor->started = dt_recorder_now(executor->recorder);
     fill_launches(executor, values);
     if (memory->slots > 0 && memory->input_bytes[values->function] > 0) DT_TRY(say_where(executor, values, take_slot(executor, values)));
@@ -530,13 +533,19 @@ dt_status *dt_executor_start(dt_executor *executor, const dt_run_values *values)
         memset(executor->bad_index, 0, ((size_t)memory->n_microbatches + 1) * sizeof *executor->bad_index);
     clear_times(executor, values->function);
     if (executor->numerics != NULL) dt_numerics_begin(executor, values);
-    for (int s = 0; s < function->n_stages; s++) {
-        const dt_executor_stage *stage = &function->stages[executor->slot][s];
+    function->n_runs++;
+    executor->n_beside = 0;
+    const dt_executor_stages *stages = &function->lists[executor->slot]->stages;
+    for (int s = 0; s < stages->n; s++) {
+        const dt_executor_stage *stage = &stages->stages[s];
         dt_step_context context = {.step = values->step, .number = values->launch.counter, .segment = stage->segment};
         say_progress(executor, stage, values);
+        if (stage->own != NULL) {
+            DT_TRY(do_own(executor, function, stage, values, &context));
+            continue;
+        }
         DT_TRY(say_where(executor, values, enqueue(executor, &stage->sequence, stage->label, &context)));
         dt_progress_count(executor->progress);
-        DT_TRY(follow(executor, stage, &context));
     }
     return NULL;
 }

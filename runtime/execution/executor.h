@@ -15,40 +15,33 @@
 #include "runtime/threads/progress.h"
 #include "runtime/threads/timeline.h"
 
-/* Collectives that cross processes together, as an executor takes part. */
-typedef struct dt_executor_crossing {
-    int first; /* as they were lowered */
-    int n_buckets;
-    int n_begun;                 /* of this time: what is before is done of so many, from the first one on */
-    dt_sequence *before, *after; /* [n_buckets] */
-} dt_executor_crossing;
-
-typedef enum dt_stage_end {
-    DT_STAGE_GOES_ON,
-    DT_STAGE_COMPLETES, /* what some buckets take is there */
-    DT_STAGE_MEETS,     /* the members of `scope` wait for one another */
-    DT_STAGE_CROSSES    /* they do so, and for what other processes send */
-} dt_stage_end;
-
-/* A sequence, and what follows it. */
+/* A sequence for the device, or what the executor's thread does itself between two of them. */
 typedef struct dt_executor_stage {
     dt_sequence sequence;
-    dt_stage_end end;
-    dt_group_scope scope;
-    dt_executor_crossing *crossing; /* of COMPLETES and CROSSES */
-    int first_bucket, end_bucket;   /* of it: those that are complete now, and were not before */
+    const dt_operation *own; /* NULL: there is a sequence */
+    int end_beside;          /* of JOIN: stages of the list beside, up to which it runs them */
+    bool counts_all;         /* of JOIN: no kernel that runs for each microbatch follows, so that all their bad indices are counted */
     int segment;
-    bool counts_all;   /* of CROSSES: no kernel that runs for each microbatch follows, so that all their bad indices are counted */
     const char *label; /* of what crosses there, for messages */
 } dt_executor_stage;
 
+typedef struct dt_executor_stages {
+    int n;
+    dt_executor_stage *stages; /* [n] */
+} dt_executor_stages;
+
+/* A function's stages, and those beside them: whenever the thread has arrived at a gate it does of these what gates let it do. */
+typedef struct dt_executor_list {
+    dt_executor_stages stages, beside;
+} dt_executor_list;
+
 /* A function as an executor runs it. */
 typedef struct dt_executor_function {
-    int n_stages;
-    dt_executor_stage *stages[DT_INPUT_SLOTS]; /* [n_stages] for each slot; the same ones where there are no inputs in slots */
+    dt_executor_list *lists[DT_INPUT_SLOTS]; /* for each slot; the same one where there are no inputs in slots */
     size_t n_inputs;
     dt_input_argument *inputs;
     int first_collective; /* of the executor's collectives: the function's */
+    uint64_t n_runs;      /* this one included */
 } dt_executor_function;
 
 /* Where the time of an executor's last run went: kernels one by one, then what crosses replicas, waiting for the others included. */
@@ -85,6 +78,7 @@ typedef struct dt_executor {
     void *counted_context;
     dt_recorder *recorder; /* with `times`; NULL: there is no timeline */
     double started;        /* the last run, where it is recorded */
+    int n_beside;          /* stages beside that it has done */
     dt_recorder *queue;    /* of a device that is timed; NULL: its clock is not read */
     dt_recorder *beside;   /* the same, of what its queue does beside the rest */
 

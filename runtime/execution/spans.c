@@ -78,7 +78,6 @@ static double between(double time, double first, double last) { return time < fi
 /* A device runs several segments at once: what is not a kernel is of that of the last one. */
 static dt_status *record_sequence(dt_executor *executor, const dt_sequence *sequence, dt_step_context *context, double now) {
     double *began = executor->times->began, *ended = executor->times->ended;
-    if (sequence->n_operations == 0) return NULL;
     DT_TRY(executor->device->kind->read_clock(executor->device, sequence, began, ended));
     for (size_t i = 0; i < sequence->n_operations; i++) {
         const dt_operation *one = &sequence->operations[i];
@@ -93,18 +92,18 @@ static dt_status *record_sequence(dt_executor *executor, const dt_sequence *sequ
     return NULL;
 }
 
+static dt_status *record_stages(dt_executor *executor, const dt_executor_stages *of, dt_step_context context, double now) {
+    for (int s = 0; s < of->n; s++)
+        if (of->stages[s].own == NULL) DT_TRY(record_sequence(executor, &of->stages[s].sequence, &context, now));
+    return NULL;
+}
+
 dt_status *dt_executor_record_device(dt_executor *executor, const dt_run_values *values) {
-    const dt_executor_function *function = &executor->functions[values->function];
-    dt_step_context context = {.step = values->step, .number = values->launch.counter};
+    const dt_executor_list *list = executor->functions[values->function].lists[executor->slot];
+    const dt_step_context context = {.step = values->step, .number = values->launch.counter};
     double now = dt_recorder_now(executor->queue);
     if (executor->queue == NULL) return NULL;
-    for (int s = 0; s < function->n_stages; s++) {
-        const dt_executor_stage *stage = &function->stages[executor->slot][s];
-        DT_TRY(record_sequence(executor, &stage->sequence, &context, now));
-        for (int b = 0; stage->end == DT_STAGE_CROSSES && b < stage->crossing->n_buckets; b++) {
-            DT_TRY(record_sequence(executor, &stage->crossing->before[b], &context, now));
-            DT_TRY(record_sequence(executor, &stage->crossing->after[b], &context, now));
-        }
-    }
+    DT_TRY(record_stages(executor, &list->stages, context, now));
+    DT_TRY(record_stages(executor, &list->beside, context, now));
     return executor->device->kind->start_clock(executor->device);
 }

@@ -145,17 +145,28 @@ static void on_all_members(const struct implementation *implementation, layout a
     close_run(&of, all.n_members);
 }
 
-static void reduce_all(const dt_tree_reductions *reductions) {
+/* What a member does of operations from number `at` on, until a gate is not open. */
+static size_t run_operations(const dt_operation_list *operations, size_t at, int times) {
     _Alignas(64) char scratch[1 << 16];
-    for (size_t r = 0; r < reductions->n; r++) dt_reduce(&reductions->items[r], scratch);
+    for (; at < operations->n; at++) {
+        const dt_operation *one = &operations->items[at];
+        switch (one->kind) {
+        case DT_OPERATION_PASS:
+            if (!dt_gate_is_open(one->gate, (uint64_t)times)) return at;
+            break;
+        case DT_OPERATION_ARRIVE: dt_gate_arrive(one->gate, &context); break;
+        case DT_OPERATION_AWAIT: assert_null(dt_gate_await(one->gate, (uint64_t)times)); break;
+        default:
+            assert_int_equal(one->kind, DT_OPERATION_REDUCE);
+            for (int r = 0; r < one->reduce.n; r++) dt_reduce(&one->reduce.reductions[r], scratch);
+        }
+    }
+    return at;
 }
 
-/* What is before, of buckets from number n_begun on that are complete in all members. How many have begun then. */
-static int begin_buckets(dt_group *group, int first, const dt_group_work *work, int n_begun) {
-    for (; n_begun < work->n_buckets && dt_group_is_complete(group, first, n_begun); n_begun++) {
-        reduce_all(&work->buckets[n_begun].before);
-        dt_group_begin(group, first, n_begun, &context);
-    }
+/* Of what is beside, of buckets from number n_begun on, what gates let it do. How many have begun then. */
+static int begin_buckets(const dt_group_work *work, int n_begun, int times) {
+    while (n_begun < work->n_buckets && run_operations(&work->buckets[n_begun].beside, 0, times) == work->buckets[n_begun].beside.n) n_begun++;
     return n_begun;
 }
 
@@ -167,23 +178,16 @@ static void exchange(member *self, int first, int n, const char *label, int time
     pthread_mutex_lock(self->lock);
     assert_null(dt_group_lower(group, first, n, self->arena, &work));
     pthread_mutex_unlock(self->lock);
-    for (int i = 0; i < times; i++) {
+    for (int i = 1; i <= times; i++) {
         int n_begun = 0;
         for (int b = 0; b < work.n_buckets; b++) {
-            dt_group_complete(group, first, b);
-            n_begun = begin_buckets(group, first, &work, n_begun);
+            dt_gate_arrive(work.buckets[b].complete, &context);
+            n_begun = begin_buckets(&work, n_begun, i);
         }
         assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, label));
-        assert_int_equal(begin_buckets(group, first, &work, n_begun), work.n_buckets);
-        for (int b = 0; b < work.n_buckets; b++) {
-            assert_null(dt_group_cross(group, first, b));
-            reduce_all(&work.buckets[b].after);
-        }
-        for (size_t o = 0; o < work.operations.n; o++) {
-            const dt_operation *one = &work.operations.items[o];
-            assert_int_equal(one->kind, DT_OPERATION_REDUCE);
-            reduce_all(&(dt_tree_reductions){.items = (dt_tree_reduction *)one->reduce.reductions, .n = (size_t)one->reduce.n});
-        }
+        assert_int_equal(begin_buckets(&work, n_begun, i), work.n_buckets);
+        for (int b = 0; b < work.n_buckets; b++) run_operations(&work.buckets[b].behind, 0, i);
+        run_operations(&work.operations, 0, i);
         assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, label));
     }
 }
@@ -521,19 +525,16 @@ static void early_body(member *self, void *shared) {
     assert_int_equal(work.buckets[0].complete_after, 1);
     assert_int_equal(work.buckets[1].complete_after, 4);
     fill_early(test, group, 1);
-    dt_group_complete(group, 0, 0);
-    int n_begun = begin_buckets(group, 0, &work, 0);
+    dt_gate_arrive(work.buckets[0].complete, &context);
+    int n_begun = begin_buckets(&work, 0, 1);
     assert_true(n_begun == 1 || (n_begun == 0 && group->n_ranks > 1));
     fill_early(test, group, 0);
     fill_early(test, group, 2);
-    dt_group_complete(group, 0, 1);
-    n_begun = begin_buckets(group, 0, &work, n_begun);
+    dt_gate_arrive(work.buckets[1].complete, &context);
+    n_begun = begin_buckets(&work, n_begun, 1);
     assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, "g"));
-    begin_buckets(group, 0, &work, n_begun);
-    for (int b = 0; b < 2; b++) {
-        assert_null(dt_group_cross(group, 0, b));
-        reduce_all(&work.buckets[b].after);
-    }
+    assert_int_equal(begin_buckets(&work, n_begun, 1), 2);
+    for (int b = 0; b < 2; b++) run_operations(&work.buckets[b].behind, 0, 1);
     assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, "g"));
 }
 

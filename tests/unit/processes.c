@@ -178,6 +178,7 @@ static dt_exchange *link_of_chain(const process *self, dt_arena *arena) {
     }
     dt_exchange *made = dt_exchange_create(&schedule, 0, NULL, "gradients of a chain", dt_processes_new_tag(self->processes), arena);
     dt_exchange_place(made, dt_arena_new(arena, (size_t)dt_exchange_bytes(made)));
+    dt_exchange_lower(made, arena);
     return made;
 }
 
@@ -247,6 +248,7 @@ static void *wait_in_a_circle(void *argument) {
     dt_schedule schedule = {.n_slots = 1, .slots = &slot, .n_rounds = 1, .rounds = &round};
     dt_exchange *exchange = dt_exchange_create(&schedule, 0, NULL, "a circle", dt_processes_new_tag(self->processes), arena);
     dt_exchange_place(exchange, dt_arena_new(arena, (size_t)dt_exchange_bytes(exchange)));
+    dt_exchange_lower(exchange, arena);
     dt_progress_set(dt_processes_progress(self->processes), DT_ACTIVITY_EXCHANGING);
     dt_processes_begin(self->processes, exchange, &(dt_step_context){.step = "train"});
     expect_error(dt_processes_wait(self->processes, exchange, 1), DT_ABORTED, "processes wait for one another");

@@ -20,7 +20,7 @@ typedef struct crossing_piece {
 typedef struct crossing_bucket {
     int complete_after;
     DT_LIST(crossing_piece) pieces;
-    atomic_uint n_complete, n_done; /* how often a member has said that its sources are there, and has done what is before */
+    dt_gate complete, begin; /* where members arrive when their sources are there, and when they have done what is before */
 } crossing_bucket;
 
 struct dt_crossing {
@@ -29,7 +29,6 @@ struct dt_crossing {
     crossing_bucket *buckets; /* [n_buckets] */
     void *memory;             /* of the host, of all slots that are no targets; NULL: a device has it */
     size_t n_bytes;
-    uint32_t *times; /* [n_ranks] how often each has crossed, its own */
     dt_crossing *next;
 };
 
@@ -228,16 +227,21 @@ static void place_slots(const dt_crossing *crossing, char *memory) {
         }
 }
 
-static dt_crossing *find(const dt_local_hub *hub, int first) {
-    dt_crossing *found = hub->crossings;
-    while (found != NULL && found->first != first) found = found->next;
-    return found;
+static void make_gates(const dt_local_hub *hub, crossing_bucket *bucket, dt_arena *arena) {
+    dt_exchange **exchanges = DT_NEW_ARRAY(arena, dt_exchange *, bucket->pieces.n);
+    for (size_t p = 0; p < bucket->pieces.n; p++) exchanges[p] = bucket->pieces.items[p].exchange;
+    bucket->complete = (dt_gate){.n_members = (unsigned)hub->options.n_ranks};
+    bucket->begin = (dt_gate){.n_members = (unsigned)hub->options.n_ranks,
+                              .n_exchanges = (int)bucket->pieces.n,
+                              .exchanges = exchanges,
+                              .processes = hub->options.processes};
 }
 
 static dt_status *make(dt_local_hub *hub, int first, int n, dt_arena *arena, dt_crossing **found) {
     dt_crossing *made = DT_NEW(arena, dt_crossing);
-    *made = (dt_crossing){.first = first, .n = n, .times = DT_NEW_ARRAY(arena, uint32_t, hub->options.n_ranks), .next = hub->crossings};
+    *made = (dt_crossing){.first = first, .n = n, .next = hub->crossings};
     fill_buckets(hub, made, arena);
+    for (int b = 0; b < made->n_buckets; b++) make_gates(hub, &made->buckets[b], arena);
     made->n_bytes = slot_bytes(made);
     if (!hub->options.has_link) {
         DT_TRY(hub->options.allocate(hub->options.context, made->n_bytes, &made->memory));
@@ -255,6 +259,11 @@ void dt_crossings_free(dt_local_hub *hub) {
 }
 
 /* ---- what a member does ---- */
+
+typedef struct reductions {
+    dt_tree_reductions before; /* sums of this process's microbatches */
+    dt_tree_reductions after;  /* copies of results */
+} reductions;
 
 /* Elements [first, first + n) of part i, of which byte `at` is in the image the first one: the sums of this process's nodes of the tree. */
 static void add_nodes(const dt_local_hub *hub, int i, const dt_exchange *exchange, size_t first, size_t n, int64_t at, dt_arena *arena,
@@ -300,7 +309,7 @@ static void add_copy(const dt_exchange *exchange, int64_t at, size_t n, const dt
 }
 
 /* Its share of each range of a piece. */
-static void share_sums(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+static void share_sums(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
     for (int r = 0; r < piece->sums->n_ranges; r++) {
         const dt_bucket_range *range = &piece->sums->ranges[r];
         const dt_collective_part *part = dt_local_part(hub, group->rank, range->tensor);
@@ -316,7 +325,7 @@ static void share_sums(const dt_group *group, const dt_local_hub *hub, const cro
 }
 
 /* Each member puts its own rows into the image, and takes its share of the rows of each process out of it. */
-static void gather_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+static void gather_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
     int i = piece->part;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     int n_processes = dt_processes_roles(hub->options.processes).n_processes, here = dt_processes_roles(hub->options.processes).process;
@@ -350,7 +359,7 @@ static void gather_rows(const dt_group *group, const dt_local_hub *hub, const cr
 }
 
 /* Each member adds up its share of the rows of each process, and takes those of its own microbatches. */
-static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
     int i = piece->part;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     int n_processes = dt_processes_roles(hub->options.processes).n_processes, here = dt_processes_roles(hub->options.processes).process;
@@ -370,7 +379,7 @@ static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const c
 }
 
 /* Each member adds up its part of all shares, and takes its part of the process's own, with the first piece. */
-static void scatter_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+static void scatter_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
     int i = piece->part, here = dt_processes_roles(hub->options.processes).process, n_targets;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     int64_t bytes = (int64_t)dt_dtype_bytes(dt_dtype_of_sums(part->dtype));
@@ -386,7 +395,7 @@ static void scatter_shares(const dt_group *group, const dt_local_hub *hub, const
 
 /* Each member puts its part of the process's own share, as it or another member has it, into the image, and takes its part of all shares out of it,
  * with the first piece. */
-static void gather_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+static void gather_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
     int i = piece->part, here = dt_processes_roles(hub->options.processes).process, n_targets;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     size_t bytes = dt_dtype_bytes(part->dtype), first, end;
@@ -407,7 +416,7 @@ static void gather_shares(const dt_group *group, const dt_local_hub *hub, const 
     add_copy(piece->exchange, (int64_t)(first * bytes), end - first, part, n_targets, targets, arena, &work->after);
 }
 
-static void share_out(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+static void share_out(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
     if (piece->exchange->like != NULL) return;
     if (dt_local_part(hub, group->rank, piece->part)->kind == DT_COLLECTIVE_ALL_GATHER)
         gather_shares(group, hub, piece, arena, work);
@@ -415,7 +424,7 @@ static void share_out(const dt_group *group, const dt_local_hub *hub, const cros
         scatter_shares(group, hub, piece, arena, work);
 }
 
-static void share_piece(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+static void share_piece(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
     if (piece->sums != NULL)
         share_sums(group, hub, piece, arena, work);
     else if (dt_local_part(hub, group->rank, piece->part)->shares != NULL)
@@ -442,32 +451,6 @@ void dt_crossings_place(dt_group *group, void *memory) {
 
 typedef DT_LIST(dt_message) message_list;
 
-static void add_messages(const dt_exchange *exchange, const dt_schedule_round *round, dt_arena *arena, message_list *messages) {
-    for (int m = 0; m < round->n_messages; m++) {
-        const dt_schedule_message *one = &round->messages[m];
-        dt_message message = {one->peer, one->sends, dt_exchange_at(exchange, one->slot, one->first), (size_t)one->n_bytes};
-        dt_list_push(arena, messages, message);
-    }
-}
-
-static void add_sums_of_round(const dt_exchange *exchange, const dt_schedule_round *round, dt_arena *arena, dt_tree_reductions *sums) {
-    for (int s = 0; s < round->n_sums; s++)
-        for (int r = 0; r < exchange->n_regions; r++) {
-            dt_tree_source *sources = DT_NEW_ARRAY(arena, dt_tree_source, round->sums[s].n_sources);
-            void **target = DT_NEW(arena, void *);
-            dt_tree_reduction part;
-            if (dt_exchange_part_of_sum(exchange, &round->sums[s], &exchange->regions[r], sources, target, &part)) dt_list_push(arena, sums, part);
-        }
-}
-
-/* What the link adds up is all of the image, what lies between tensors too. */
-static void add_all_reduce(const dt_exchange *exchange, dt_arena *arena, dt_operation_list *operations) {
-    dt_dtype dtype = exchange->regions[0].dtype;
-    dt_operation one = {.kind = DT_OPERATION_ALL_REDUCE,
-                        .all_reduce = {dtype, exchange->slots[0], (size_t)exchange->schedule.slots[0].n_bytes / dt_dtype_bytes(dtype)}};
-    dt_list_push(arena, operations, one);
-}
-
 /* Rounds of all exchanges side by side: the messages of all as one transfer, then the sums of all. */
 static void add_rounds(const crossing_bucket *bucket, dt_arena *arena, dt_operation_list *operations) {
     bool more = true;
@@ -478,9 +461,11 @@ static void add_rounds(const crossing_bucket *bucket, dt_arena *arena, dt_operat
         for (size_t p = 0; p < bucket->pieces.n; p++) {
             const dt_exchange *one = bucket->pieces.items[p].exchange;
             if (r >= one->schedule.n_rounds) continue;
-            if (one->schedule.algorithm == DT_SCHEDULE_ENGINE) add_all_reduce(one, arena, operations);
-            add_messages(one, &one->schedule.rounds[r], arena, &messages);
-            add_sums_of_round(one, &one->schedule.rounds[r], arena, &sums);
+            const dt_operation *crosses = &one->operations[2 * r], *adds = crosses + 1;
+            if (crosses->kind == DT_OPERATION_ALL_REDUCE) dt_list_push(arena, operations, *crosses);
+            for (int m = 0; crosses->kind == DT_OPERATION_TRANSFER && m < crosses->transfer.n; m++)
+                dt_list_push(arena, &messages, crosses->transfer.messages[m]);
+            for (int s = 0; s < adds->reduce.n; s++) dt_list_push(arena, &sums, adds->reduce.reductions[s]);
             more = true;
         }
         if (messages.n > 0)
@@ -492,67 +477,47 @@ static void add_rounds(const crossing_bucket *bucket, dt_arena *arena, dt_operat
 /* ---- lowering ---- */
 
 /* What crosses where it is wanted does so where that is now: a device's memory may have been planned, and not yet allocated, before. */
-static void place_landings(const dt_local_hub *hub, const crossing_bucket *bucket, dt_arena *arena) {
+static void lower_exchanges(const dt_local_hub *hub, const crossing_bucket *bucket, dt_arena *arena) {
     for (size_t p = 0; p < bucket->pieces.n; p++) {
         const crossing_piece *piece = &bucket->pieces.items[p];
         if (piece->lands && piece->sums == NULL) piece->exchange->slots[0] = only_place(hub, piece->part, arena);
+        dt_exchange_lower(piece->exchange, arena);
     }
+}
+
+/* All of it on the device's own queue. */
+static dt_group_bucket lower_on_device(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
+    dt_group_bucket made = {.complete_after = bucket->complete_after};
+    dt_local_add_reductions(&work->before, arena, &made.beside);
+    add_rounds(bucket, arena, &made.beside);
+    dt_local_add_reductions(&work->after, arena, &made.beside);
+    return made;
+}
+
+/* What crosses does so on the queue of the thread that owns the transport. */
+static dt_group_bucket lower_beside(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
+    dt_group_bucket made = {.complete_after = bucket->complete_after, .complete = &bucket->complete};
+    dt_list_push(arena, &made.beside, ((dt_operation){.kind = DT_OPERATION_PASS, .gate = &bucket->complete}));
+    dt_local_add_reductions(&work->before, arena, &made.beside);
+    dt_list_push(arena, &made.beside, ((dt_operation){.kind = DT_OPERATION_ARRIVE, .gate = &bucket->begin}));
+    dt_list_push(arena, &made.behind, ((dt_operation){.kind = DT_OPERATION_AWAIT, .gate = &bucket->begin}));
+    dt_local_add_reductions(&work->after, arena, &made.behind);
+    return made;
 }
 
 dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     dt_local_hub *hub = ((dt_local_member *)group)->hub;
-    dt_crossing *crossing = find(hub, first);
+    dt_crossing *crossing = hub->crossings;
+    while (crossing != NULL && crossing->first != first) crossing = crossing->next;
     if (crossing == NULL) DT_TRY(make(hub, first, n, arena, &crossing));
-    dt_group_bucket *buckets = DT_NEW_ARRAY(arena, dt_group_bucket, crossing->n_buckets);
+    *work = (dt_group_work){
+        .on_device = hub->options.has_link, .n_buckets = crossing->n_buckets, .buckets = DT_NEW_ARRAY(arena, dt_group_bucket, crossing->n_buckets)};
     for (int b = 0; b < crossing->n_buckets; b++) {
-        const crossing_bucket *bucket = &crossing->buckets[b];
-        buckets[b].complete_after = bucket->complete_after;
-        place_landings(hub, bucket, arena);
-        for (size_t p = 0; p < bucket->pieces.n; p++) share_piece(group, hub, &bucket->pieces.items[p], arena, &buckets[b]);
-        if (!hub->options.has_link) continue;
-        dt_local_add_reductions(&buckets[b].before, arena, &buckets[b].operations);
-        add_rounds(bucket, arena, &buckets[b].operations);
-        dt_local_add_reductions(&buckets[b].after, arena, &buckets[b].operations);
+        crossing_bucket *bucket = &crossing->buckets[b];
+        reductions own = {0};
+        if (group->rank == 0) lower_exchanges(hub, bucket, arena);
+        for (size_t p = 0; p < bucket->pieces.n; p++) share_piece(group, hub, &bucket->pieces.items[p], arena, &own);
+        work->buckets[b] = (hub->options.has_link ? lower_on_device : lower_beside)(bucket, &own, arena);
     }
-    work->on_device = hub->options.has_link;
-    work->n_buckets = crossing->n_buckets;
-    work->buckets = buckets;
-    return NULL;
-}
-
-/* ---- crossing ---- */
-
-/* As often as all members together have done something once more than they have crossed. */
-static unsigned all_members(const dt_group *group, const dt_crossing *crossing) {
-    return (crossing->times[group->rank] + 1) * (unsigned)group->n_ranks;
-}
-
-void dt_crossing_complete(dt_group *group, int first, int bucket) {
-    atomic_fetch_add(&find(((dt_local_member *)group)->hub, first)->buckets[bucket].n_complete, 1);
-}
-
-bool dt_crossing_is_complete(dt_group *group, int first, int bucket) {
-    const dt_crossing *crossing = find(((dt_local_member *)group)->hub, first);
-    return atomic_load(&crossing->buckets[bucket].n_complete) == all_members(group, crossing);
-}
-
-void dt_crossing_begin(dt_group *group, int first, int bucket, const dt_step_context *context) {
-    dt_local_hub *hub = ((dt_local_member *)group)->hub;
-    dt_crossing *crossing = find(hub, first);
-    crossing_bucket *one = &crossing->buckets[bucket];
-    if (atomic_fetch_add(&one->n_done, 1) + 1 != all_members(group, crossing)) return;
-    for (size_t p = 0; p < one->pieces.n; p++) dt_processes_begin(hub->options.processes, one->pieces.items[p].exchange, context);
-}
-
-dt_status *dt_crossing_cross(dt_group *group, int first, int bucket) {
-    dt_local_hub *hub = ((dt_local_member *)group)->hub;
-    dt_crossing *crossing = find(hub, first);
-    const crossing_bucket *one = &crossing->buckets[bucket];
-    dt_progress *progress = group->rank == 0 ? dt_processes_progress(hub->options.processes) : NULL;
-    dt_progress_set(progress, DT_ACTIVITY_EXCHANGING);
-    for (size_t p = 0; p < one->pieces.n; p++)
-        DT_TRY(dt_processes_wait(hub->options.processes, one->pieces.items[p].exchange, crossing->times[group->rank] + 1));
-    dt_progress_set(progress, DT_ACTIVITY_COMPUTING);
-    if (bucket == crossing->n_buckets - 1) crossing->times[group->rank]++;
     return NULL;
 }

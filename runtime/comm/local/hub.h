@@ -65,10 +65,6 @@ void dt_local_add_reductions(const dt_tree_reductions *reductions, dt_arena *are
 dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work);
 size_t dt_crossings_device_bytes(const dt_group *group);
 void dt_crossings_place(dt_group *group, void *memory);
-void dt_crossing_complete(dt_group *group, int first, int bucket);
-bool dt_crossing_is_complete(dt_group *group, int first, int bucket);
-void dt_crossing_begin(dt_group *group, int first, int bucket, const dt_step_context *context);
-dt_status *dt_crossing_cross(dt_group *group, int first, int bucket);
 void dt_crossings_free(dt_local_hub *hub);
 
 #endif

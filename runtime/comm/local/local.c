@@ -266,10 +266,6 @@ static const dt_group_kind local_kind = {
     .device_bytes = dt_crossings_device_bytes,
     .place = dt_crossings_place,
     .meet = meet,
-    .complete = dt_crossing_complete,
-    .is_complete = dt_crossing_is_complete,
-    .begin = dt_crossing_begin,
-    .cross = dt_crossing_cross,
     .abort = abort_member,
     .close = close_member,
 };
