@@ -1,54 +1,44 @@
-/* exchange: what the steps of a program exchange between so many processes, and what that costs, for people. Nothing is opened and nothing is
- * run: who holds which microbatch and who sends what to whom are functions of numbers. */
+/* exchange: what the steps of a program exchange between so many processes, and what that costs, for people: a step is lowered for each of them, as a
+ * session would, in memory that nobody allocates, and what was made is counted. */
 #include "base/arena.h"
 #include "runtime/about/about.h"
-#include "runtime/comm/buckets.h"
-#include "runtime/comm/microbatches.h"
-#include "runtime/comm/schedule.h"
+#include "runtime/comm/local/local.h"
 #include "runtime/data/pipeline.h"
 #include "runtime/devices/spec.h"
-#include "runtime/execution/memory.h"
+#include "runtime/execution/operations.h"
 
 #include <inttypes.h>
 #include <limits.h>
 
+enum {
+    N_KINDS = DT_COLLECTIVE_REDUCE_SCATTER + 1,
+    FEW = 32 /* processes: all are lowered. Of more, those that are alike send the same, but for a unit an exchange, and one of them is */
+};
+
+/* What of a segment crosses by collectives of one kind. */
+typedef struct crossing {
+    int n_tensors, n_exchanges, n_rounds; /* rounds of each exchange */
+    dt_schedule_algorithm algorithm;
+    int64_t n_bytes;                   /* of all images */
+    int64_t most_bytes, most_messages; /* that a process sends */
+} crossing;
+
 /* A step on all processes. */
 typedef struct layout {
     const dt_artifact *artifact; /* with the plans that would run */
+    const dt_device_kind *kind;
     const dt_run_options *options;
     dt_text *text;
     dt_arena *arena;   /* of the step */
-    dt_arena *scratch; /* of one schedule */
+    dt_arena *scratch; /* of one process */
     jmp_buf guard;     /* of both */
     int64_t n_asked;   /* processes */
     int n_processes;   /* the same, where so many can share the step */
     int64_t replicas;
     dt_microbatches rows;
     int64_t n_microbatches;
+    crossing (*crossings)[N_KINDS]; /* [n_segments] */
 } layout;
-
-/* What crosses in one exchange. */
-typedef struct image {
-    int64_t n_bytes;
-    int64_t row_bytes; /* of what is made of rows; else 0 */
-    dt_share share;    /* of what is shared out; else {0} */
-    int64_t width, at; /* the same: bytes of an element; of each share the first byte of this piece */
-} image;
-
-/* Of one exchange, or of several together; n_rounds is of each. */
-typedef struct cost {
-    dt_schedule_algorithm algorithm;
-    int n_rounds;
-    int64_t most_bytes; /* that a process sends */
-    int64_t most_messages;
-} cost;
-
-/* What of a segment crosses by collectives of one kind. */
-typedef struct crossing {
-    int n_tensors, n_exchanges;
-    int64_t n_bytes; /* of all images */
-    cost cost;
-} crossing;
 
 static dt_status *renew(dt_arena **arena, jmp_buf *guard) {
     dt_arena_destroy(*arena);
@@ -58,165 +48,133 @@ static dt_status *renew(dt_arena **arena, jmp_buf *guard) {
     return NULL;
 }
 
-/* ---- what crosses ---- */
+/* ---- lowering for one process ---- */
 
-/* Sums cross as wide as they are added: 16 bits as f32. */
-static int64_t width_of(dt_collective_kind kind, dt_dtype dtype) {
-    return (int64_t)dt_dtype_bytes(kind != DT_COLLECTIVE_ALL_GATHER ? dt_dtype_of_sums(dtype) : dtype);
+/* Nothing is written there. */
+static dt_status *allocate_nothing(void *context, size_t bytes, void **memory) {
+    (void)bytes;
+    *memory = context;
+    return NULL;
+}
+static void release_nothing(void *context, void *memory, size_t bytes) { (void)context, (void)memory, (void)bytes; }
+
+static dt_status *join_group(const layout *of, const dt_executor_memory *memory, dt_process_roles roles, dt_group **group) {
+    static _Alignas(DT_SCHEDULE_UNIT) char nowhere[DT_SCHEDULE_UNIT];
+    dt_local_hub_options options = {.n_ranks = 1,
+                                    .shares_memory = of->kind->shares_memory,
+                                    .first_microbatch = memory->first_microbatch,
+                                    .n_microbatches = memory->n_microbatches,
+                                    .n_all_microbatches = memory->n_all_microbatches,
+                                    .rows = of->rows,
+                                    .roles = roles,
+                                    .allocate = allocate_nothing,
+                                    .release = release_nothing,
+                                    .context = nowhere};
+    dt_local_hub *hub;
+    DT_TRY(dt_local_hub_create(&options, &hub));
+    dt_status *status = dt_local_hub_join(hub, 0, group);
+    dt_local_hub_release(hub);
+    return status;
 }
 
-/* ---- what it costs ---- */
-
-static int first_microbatch(const layout *of, int process) {
-    return dt_microbatches_first_of_rank(process, of->n_processes, (int)of->n_microbatches);
+static void count_tensors(const dt_collective_part *parts, int n, crossing *crossings) {
+    for (int i = 0; i < n; i++)
+        crossings[parts[i].shares != NULL && parts[i].kind == DT_COLLECTIVE_ALL_REDUCE ? DT_COLLECTIVE_REDUCE_SCATTER : parts[i].kind].n_tensors++;
 }
 
-/* Processes with as many nodes and as large a share send alike where the exchange is direct: one of them is asked. */
+static void count_exchange(const dt_exchange *exchange, crossing *crossings) {
+    const dt_exchange_region *last = &exchange->regions[exchange->n_regions - 1];
+    crossing *one = &crossings[exchange->kind];
+    one->n_exchanges++;
+    one->algorithm = exchange->schedule.algorithm;
+    one->n_rounds = exchange->schedule.n_rounds;
+    if (exchange->like == NULL) one->n_bytes += last->first + last->n_bytes; /* others are pieces of what is counted */
+    one->most_bytes += exchange->schedule.n_sent_bytes;
+    for (int r = 0; r < exchange->schedule.n_rounds; r++)
+        for (int m = 0; m < exchange->schedule.rounds[r].n_messages; m++) one->most_messages += exchange->schedule.rounds[r].messages[m].sends;
+}
+
+static dt_status *count_collectives(layout *of, dt_group *group, const dt_collective_part *parts, const dt_operation_collective *all,
+                                    crossing *crossings) {
+    dt_group_work work = {0};
+    if (parts[all->first].hands_over) return NULL;
+    DT_TRY(dt_group_lower(group, all->first, all->n, of->scratch, &work));
+    if (work.n_buckets > 0) count_tensors(parts + all->first, all->n, crossings);
+    for (int b = 0; b < work.n_buckets; b++)
+        for (size_t i = 0; i < work.buckets[b].behind.n; i++) {
+            const dt_operation *one = &work.buckets[b].behind.items[i];
+            for (int e = 0; one->kind == DT_OPERATION_AWAIT && e < one->gate->n_exchanges; e++) count_exchange(one->gate->exchanges[e], crossings);
+        }
+    return NULL;
+}
+
+/* What one process does of the function. */
+static dt_status *count_process(layout *of, int function, dt_process_roles roles, crossing (*crossings)[N_KINDS]) {
+    dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, (int)of->n_microbatches);
+    dt_memory_domain domain = {.n_executors = 1, .n_parts = 1};
+    dt_executor_memory memory = {.artifact = of->artifact,
+                                 .domain = &domain,
+                                 .first_microbatch = own.first,
+                                 .n_microbatches = own.end - own.first,
+                                 .n_all_microbatches = (int)of->n_microbatches,
+                                 .n_together = 1,
+                                 .rows = of->rows};
+    dt_operations_options options = {.memory = &memory, .leads = true, .first_row = dt_microbatches_first_row(&of->rows, own.first)};
+    int *first = DT_NEW_ARRAY(of->scratch, int, of->artifact->n_functions);
+    dt_group *group;
+    dt_memory_domain_take_share(&domain, of->options->shard_optimizer ? roles : (dt_process_roles){.n_processes = 1});
+    dt_memory_domain_lay_out(&domain, of->artifact, memory.n_all_microbatches, function, of->scratch);
+    dt_executor_memory_lay_out(&memory, of->kind, function, of->scratch);
+    const dt_collective_part *parts = dt_operations_collectives(&options, function, of->scratch, first);
+    dt_operations made = dt_operations_of(&options, function, first[function], 0, of->scratch);
+    DT_TRY(join_group(of, &memory, roles, &group));
+    dt_group_publish(group, parts);
+    dt_status *status = NULL;
+    for (size_t i = 0; i < made.list.n && status == NULL; i++) {
+        const dt_operation *one = &made.list.items[i];
+        if (one->kind == DT_OPERATION_COLLECTIVE) status = count_collectives(of, group, parts, &one->collective, crossings[one->collective.segment]);
+    }
+    dt_group_close(group);
+    return status;
+}
+
+/* ---- all processes ---- */
+
+static void count_nodes_of(const layout *of, dt_microbatch_range own, int *n) {
+    dt_schedule_nodes(own.first, own.end, of->n_microbatches, of->scratch, n);
+}
+
 typedef struct alike {
-    int n_nodes;
-    int64_t share_bytes;
+    int n_nodes, n_microbatches;
 } alike;
 
-typedef DT_LIST(alike) alike_list;
-
-static bool is_known(layout *of, alike_list *known, const dt_schedule_options *options) {
-    alike here = {0, dt_schedule_share(options, options->process).n_bytes};
-    dt_schedule_nodes(first_microbatch(of, options->process), first_microbatch(of, options->process + 1), of->n_microbatches, of->scratch,
-                      &here.n_nodes);
-    for (size_t i = 0; i < known->n; i++)
-        if (known->items[i].n_nodes == here.n_nodes && known->items[i].share_bytes == here.share_bytes) return true;
-    dt_list_push(of->arena, known, here);
-    return false;
+static void take_most(crossing *all, const crossing *of_process) {
+    int64_t bytes = all->most_bytes, messages = all->most_messages;
+    *all = *of_process;
+    if (all->most_bytes < bytes) all->most_bytes = bytes;
+    if (all->most_messages < messages) all->most_messages = messages;
 }
 
-static void add_process(cost *all, const dt_schedule *schedule) {
-    int64_t n_messages = 0;
-    for (int r = 0; r < schedule->n_rounds; r++)
-        for (int m = 0; m < schedule->rounds[r].n_messages; m++) n_messages += schedule->rounds[r].messages[m].sends;
-    all->algorithm = schedule->algorithm;
-    all->n_rounds = schedule->n_rounds;
-    if (all->most_bytes < schedule->n_sent_bytes) all->most_bytes = schedule->n_sent_bytes;
-    if (all->most_messages < n_messages) all->most_messages = n_messages;
-}
-
-/* Where the parts of the processes begin, and of a piece of what is shared out, where they end. */
-static void add_parts(const layout *of, const image *image, dt_schedule_options *options) {
-    int64_t *parts = DT_NEW_ARRAY(of->arena, int64_t, of->n_processes + 1), *ends = DT_NEW_ARRAY(of->arena, int64_t, of->n_processes);
-    options->parts = parts;
-    for (int p = 0; p <= of->n_processes && image->share.unit == 0; p++)
-        parts[p] = dt_microbatches_first_row(&of->rows, first_microbatch(of, p)) * image->row_bytes;
-    if (image->share.unit == 0) return;
-    options->ends = ends;
+static dt_status *count_processes(layout *of, int function) {
+    int n_segments = of->artifact->functions[function].n_segments;
+    DT_LIST(alike) known = {0};
+    of->crossings = dt_arena_new_array(of->arena, (size_t)n_segments, sizeof *of->crossings);
     for (int p = 0; p < of->n_processes; p++) {
-        int64_t n = image->n_bytes / image->width, end = dt_share_first_element(image->share, n, p + 1, of->n_processes) * image->width;
-        parts[p] = dt_share_first_element(image->share, n, p, of->n_processes) * image->width + image->at;
-        if (parts[p] > end) parts[p] = end;
-        ends[p] = parts[p] + DT_SHARE_BYTES < end ? parts[p] + DT_SHARE_BYTES : end;
-    }
-}
-
-static dt_status *cost_of(layout *of, const image *image, dt_schedule_goal goal, cost *all) {
-    dt_schedule_options options = {.goal = goal, .n_processes = of->n_processes, .n_microbatches = of->n_microbatches, .n_bytes = image->n_bytes};
-    alike_list known = {0};
-    if (goal != DT_SCHEDULE_ALL_REDUCE) add_parts(of, image, &options);
-    *all = (cost){0};
-    for (; options.process < of->n_processes; options.process++) {
+        dt_process_roles roles = {.n_processes = of->n_processes, .process = p};
+        dt_microbatch_range own = dt_microbatches_of_process(roles, p, (int)of->n_microbatches);
+        alike here = {.n_microbatches = own.end - own.first};
+        bool is_known = false;
         DT_TRY(renew(&of->scratch, &of->guard));
-        if (all->algorithm == DT_SCHEDULE_DIRECT && is_known(of, &known, &options)) continue;
-        dt_schedule schedule = dt_schedule_of(&options, of->scratch);
-        add_process(all, &schedule);
+        count_nodes_of(of, own, &here.n_nodes);
+        for (size_t i = 0; i < known.n; i++)
+            is_known |= known.items[i].n_nodes == here.n_nodes && known.items[i].n_microbatches == here.n_microbatches;
+        if (is_known && of->n_processes > FEW) continue;
+        dt_list_push(of->arena, &known, here);
+        crossing(*counted)[N_KINDS] = dt_arena_new_array(of->scratch, (size_t)n_segments, sizeof *counted);
+        DT_TRY(count_process(of, function, roles, counted));
+        for (int s = 0; s < n_segments; s++)
+            for (int k = 0; k < N_KINDS; k++) take_most(&of->crossings[s][k], &counted[s][k]);
     }
-    return NULL;
-}
-
-/* Exchanges whose costs are known. */
-typedef struct known_cost {
-    image image;
-    cost cost;
-} known_cost;
-
-typedef DT_LIST(known_cost) known_costs;
-
-static bool are_alike(const image *a, const image *b) {
-    return a->n_bytes == b->n_bytes && a->row_bytes == b->row_bytes && a->share.unit == b->share.unit && a->share.turn == b->share.turn &&
-           a->width == b->width && a->at == b->at;
-}
-
-static dt_status *add_exchange(layout *of, image image, dt_schedule_goal goal, known_costs *known, crossing *all) {
-    const known_cost *found = NULL;
-    for (size_t i = 0; i < known->n && found == NULL; i++)
-        if (are_alike(&known->items[i].image, &image)) found = &known->items[i];
-    if (found == NULL) {
-        known_cost new = {.image = image};
-        DT_TRY(cost_of(of, &image, goal, &new.cost));
-        dt_list_push(of->arena, known, new);
-        found = &known->items[known->n - 1];
-    }
-    all->n_exchanges++;
-    if (image.share.unit == 0) all->n_bytes += image.n_bytes; /* else it is a piece of what is counted */
-    all->cost.algorithm = found->cost.algorithm;
-    all->cost.n_rounds = found->cost.n_rounds;
-    all->cost.most_bytes += found->cost.most_bytes;
-    all->cost.most_messages += found->cost.most_messages;
-    return NULL;
-}
-
-/* A tensor of which each process has a share: in pieces of all shares. */
-static dt_status *add_shares(layout *of, const dt_artifact_tensor *tensor, dt_collective_kind kind, dt_share share, known_costs *known,
-                             crossing *all) {
-    dt_schedule_goal goal = kind == DT_COLLECTIVE_ALL_GATHER ? DT_SCHEDULE_ALL_GATHER : DT_SCHEDULE_REDUCE_SCATTER;
-    int64_t width = width_of(kind, tensor->dtype), n = tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype);
-    int64_t most = 0;
-    all->n_tensors++;
-    all->n_bytes += n * width;
-    for (int p = 0; p < of->n_processes; p++) {
-        int64_t own = dt_share_first_element(share, n, p + 1, of->n_processes) - dt_share_first_element(share, n, p, of->n_processes);
-        if (own > most) most = own;
-    }
-    for (int64_t at = 0; at < most * width; at += DT_SHARE_BYTES)
-        DT_TRY(add_exchange(of, (image){.n_bytes = n * width, .share = share, .width = width, .at = at}, goal, known, all));
-    return NULL;
-}
-
-static bool shares_out(const layout *of) { return of->options->shard_optimizer && of->n_processes > 1; }
-
-/* What kernels of a segment have written each process its share of. */
-static dt_status *add_gathers(layout *of, const dt_artifact_function *function, const dt_artifact_segment *segment, known_costs *known,
-                              crossing *all) {
-    for (int k = 0; k < segment->n_device_kernels && shares_out(of); k++) {
-        const dt_artifact_kernel *kernel = &function->kernels[segment->device_kernels[k]];
-        for (int g = 0; g < kernel->n_gathers; g++)
-            DT_TRY(
-                add_shares(of, &function->buffers[kernel->gathers[g].buffer].tensor, DT_COLLECTIVE_ALL_GATHER, kernel->gathers[g].share, known, all));
-    }
-    return NULL;
-}
-
-/* Sums cross in pieces, rows and what is shared out tensor by tensor. */
-static dt_status *add_exchanges(layout *of, const dt_artifact_function *function, const dt_artifact_segment *segment, dt_collective_kind kind,
-                                dt_schedule_goal goal, crossing *all) {
-    known_costs known = {0};
-    dt_bucket_tensor *tensors = DT_NEW_ARRAY(of->arena, dt_bucket_tensor, segment->n_collectives);
-    int n_buckets;
-    *all = (crossing){0};
-    for (int c = 0; c < segment->n_collectives; c++) {
-        const dt_artifact_collective *collective = &segment->collectives[c];
-        const dt_artifact_tensor *tensor = &function->buffers[collective->source].tensor;
-        int64_t n_bytes = tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype) * width_of(kind, tensor->dtype);
-        if (shares_out(of) && collective->share.unit > 0) {
-            if (kind == DT_COLLECTIVE_REDUCE_SCATTER) DT_TRY(add_shares(of, tensor, kind, collective->share, &known, all));
-            continue;
-        }
-        if (collective->kind != kind) continue;
-        tensors[all->n_tensors++] = (dt_bucket_tensor){.n_bytes = n_bytes, .complete_after = collective->complete_after};
-        if (kind == DT_COLLECTIVE_ALL_REDUCE) continue;
-        DT_TRY(add_exchange(of, (image){.n_bytes = n_bytes * of->rows.rows * of->replicas, .row_bytes = n_bytes}, goal, &known, all));
-    }
-    if (kind == DT_COLLECTIVE_ALL_GATHER) return add_gathers(of, function, segment, &known, all);
-    if (kind != DT_COLLECTIVE_ALL_REDUCE) return NULL;
-    const dt_bucket *buckets = dt_buckets_of(tensors, all->n_tensors, dt_piece_bytes(of->n_processes), of->arena, &n_buckets);
-    for (int b = 0; b < n_buckets; b++)
-        for (int p = 0; p < buckets[b].n_pieces; p++) DT_TRY(add_exchange(of, (image){.n_bytes = buckets[b].pieces[p].n_bytes}, goal, &known, all));
     return NULL;
 }
 
@@ -228,9 +186,8 @@ static dt_status *count_nodes(layout *of, int n_processes, int *least, int *most
     *most = 0;
     DT_TRY(renew(&of->scratch, &of->guard));
     for (int p = 0; p < n_processes; p++) {
-        int n, n_microbatches = (int)of->n_microbatches;
-        dt_schedule_nodes(dt_microbatches_first_of_rank(p, n_processes, n_microbatches),
-                          dt_microbatches_first_of_rank(p + 1, n_processes, n_microbatches), n_microbatches, of->scratch, &n);
+        int n;
+        count_nodes_of(of, dt_microbatches_of_process((dt_process_roles){.n_processes = n_processes}, p, (int)of->n_microbatches), &n);
         if (*least > n) *least = n;
         if (*most < n) *most = n;
     }
@@ -294,33 +251,29 @@ static void say_bytes(dt_text *text, int width, int64_t bytes) {
         dt_text_format(text, " %*.1f MiB", width - 4, (double)bytes / (1 << 20));
 }
 
-/* *sums: whether any of it is summed. */
-static dt_status *say_crossings(layout *of, const dt_artifact_function *function, bool *sums) {
-    static const struct {
-        dt_collective_kind kind;
-        dt_schedule_goal goal;
-    } kinds[] = {{DT_COLLECTIVE_ALL_REDUCE, DT_SCHEDULE_ALL_REDUCE},
-                 {DT_COLLECTIVE_ALL_GATHER, DT_SCHEDULE_ALL_GATHER},
-                 {DT_COLLECTIVE_REDUCE_SCATTER, DT_SCHEDULE_REDUCE_SCATTER}};
+static void say_crossing(dt_text *text, int segment, int kind, const crossing *all) {
     static const char *const algorithms[] = {[DT_SCHEDULE_DIRECT] = "direct", [DT_SCHEDULE_HALVING] = "halving"};
+    dt_text_format(text, "    %-7d  %-14s  %7d ", segment, dt_collective_names()[kind], all->n_tensors);
+    say_bytes(text, 12, all->n_bytes);
+    dt_text_format(text, "  %9d  %-9s  %6d", all->n_exchanges, algorithms[all->algorithm], all->n_rounds);
+    say_bytes(text, 11, all->most_bytes);
+    dt_text_format(text, "  %5.2f  %8" PRId64 "\n", all->n_bytes > 0 ? (double)all->most_bytes / (double)all->n_bytes : 0, all->most_messages);
+}
+
+/* *sums: whether any of it is summed. */
+static dt_status *say_crossings(layout *of, int function, bool *sums) {
     bool is_first = true;
     *sums = false;
-    for (int s = 0; s < function->n_segments; s++)
-        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            crossing all;
-            DT_TRY(add_exchanges(of, function, &function->segments[s], kinds[k].kind, kinds[k].goal, &all));
-            if (all.n_tensors == 0) continue;
+    DT_TRY(count_processes(of, function));
+    for (int s = 0; s < of->artifact->functions[function].n_segments; s++)
+        for (int k = 0; k < N_KINDS; k++) {
+            if (of->crossings[s][k].n_tensors == 0) continue;
             if (is_first)
                 dt_text_append(of->text,
                                "    segment  collective      tensors        bytes  exchanges  algorithm  rounds   most sent  times  messages\n");
             is_first = false;
-            *sums = *sums || kinds[k].kind != DT_COLLECTIVE_ALL_GATHER;
-            dt_text_format(of->text, "    %-7d  %-14s  %7d ", s, dt_collective_names()[kinds[k].kind], all.n_tensors);
-            say_bytes(of->text, 12, all.n_bytes);
-            dt_text_format(of->text, "  %9d  %-9s  %6d", all.n_exchanges, algorithms[all.cost.algorithm], all.cost.n_rounds);
-            say_bytes(of->text, 11, all.cost.most_bytes);
-            dt_text_format(of->text, "  %5.2f  %8" PRId64 "\n", all.n_bytes > 0 ? (double)all.cost.most_bytes / (double)all.n_bytes : 0,
-                           all.cost.most_messages);
+            *sums = *sums || k != DT_COLLECTIVE_ALL_GATHER;
+            say_crossing(of->text, s, k, &of->crossings[s][k]);
         }
     if (is_first) dt_text_append(of->text, "    nothing crosses processes\n");
     return NULL;
@@ -361,7 +314,7 @@ static dt_status *say_step(layout *of, const dt_artifact_step *step) {
     dt_text_append(of->text, " a process, which leave ");
     say_range(of->text, least, most);
     dt_text_format(of->text, " partial sum%s\n", dt_plural(most));
-    DT_TRY(say_crossings(of, &of->artifact->functions[step->function], &sums));
+    DT_TRY(say_crossings(of, step->function, &sums));
     return sums && most > 1 ? say_odd_cuts(of, most) : NULL;
 }
 
@@ -376,8 +329,12 @@ dt_status *dt_about_exchange(const dt_artifact *artifact, int64_t n_processes, c
     dt_device_spec spec;
     DT_TRY(dt_device_spec_parse(options->devices, &spec));
     DT_TRY(dt_session_program(artifact, spec.kind->is_gpu, &artifact));
-    layout of = {
-        .artifact = artifact, .options = options, .text = text, .n_asked = n_processes, .replicas = options->replicas != 0 ? options->replicas : 1};
+    layout of = {.artifact = artifact,
+                 .kind = spec.kind,
+                 .options = options,
+                 .text = text,
+                 .n_asked = n_processes,
+                 .replicas = options->replicas != 0 ? options->replicas : 1};
     dt_status *status = say_steps(&of);
     dt_arena_destroy(of.arena);
     dt_arena_destroy(of.scratch);

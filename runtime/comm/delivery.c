@@ -47,7 +47,7 @@ dt_status *dt_delivery_create(dt_processes *processes, dt_delivery_way way, cons
     made->to = dt_allocate_zeroed((size_t)made->n, sizeof *made->to);
     made->from = dt_allocate_zeroed((size_t)made->n, sizeof *made->from);
     made->sizes = dt_allocate_zeroed(2 * (size_t)made->n, sizeof *made->sizes);
-    if (processes != NULL) made->tag = dt_processes_new_tag(processes);
+    made->tag = dt_processes_new_tag(processes);
     if (made->to != NULL && made->from != NULL && made->sizes != NULL) {
         *delivery = made;
         return NULL;
@@ -98,22 +98,15 @@ static bool goes(const dt_delivery *delivery, int from, int to) {
     return from != to && dt_process_holds(roles, holder) && dt_process_owns(roles, owner);
 }
 
-/* To each what is in `to`, from each what `from` has room for. Slot p is what comes from process p, slot n + p what goes there. */
+/* To each what is in `to`, from each what `from` has room for. */
 static dt_status *exchange(dt_delivery *delivery, const parcel *to, const parcel *from, const dt_step_context *context) {
     int n = delivery->n;
-    dt_schedule_slot *slots = DT_NEW_ARRAY(delivery->arena, dt_schedule_slot, 2 * n);
-    dt_schedule_message *messages = DT_NEW_ARRAY(delivery->arena, dt_schedule_message, 2 * n);
-    dt_schedule_round *round = DT_NEW(delivery->arena, dt_schedule_round);
-    dt_schedule schedule = {.n_slots = 2 * n, .slots = slots, .n_rounds = 1, .rounds = round};
-    *round = (dt_schedule_round){.messages = messages};
+    int64_t *sends = DT_NEW_ARRAY(delivery->arena, int64_t, n), *receives = DT_NEW_ARRAY(delivery->arena, int64_t, n);
     for (int p = 0; p < n; p++) {
-        bool receives = goes(delivery, p, delivery->number) && from[p].n > 0, sends = goes(delivery, delivery->number, p) && to[p].n > 0;
-        slots[p] = (dt_schedule_slot){0, from[p].n};
-        slots[n + p] = (dt_schedule_slot){0, to[p].n};
-        if (receives) messages[round->n_messages++] = (dt_schedule_message){p, false, p, 0, from[p].n};
-        if (sends) messages[round->n_messages++] = (dt_schedule_message){p, true, n + p, 0, to[p].n};
-        if (sends) schedule.n_sent_bytes += to[p].n;
+        receives[p] = goes(delivery, p, delivery->number) ? from[p].n : 0;
+        sends[p] = goes(delivery, delivery->number, p) ? to[p].n : 0;
     }
+    dt_schedule schedule = dt_schedule_of_parcels(n, sends, receives, delivery->arena);
     dt_exchange *made = dt_exchange_create(&schedule, 0, NULL, delivery->label, delivery->tag, delivery->arena);
     for (int p = 0; p < n; p++) {
         made->slots[p] = from[p].data;

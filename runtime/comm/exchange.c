@@ -68,6 +68,8 @@ void dt_exchange_place(dt_exchange *exchange, char *memory) {
     }
 }
 
+void dt_exchange_land(dt_exchange *exchange, char *image) { exchange->slots[0] = image + exchange->schedule.slots[0].first; }
+
 char *dt_exchange_at(const dt_exchange *exchange, int slot, int64_t offset) {
     return exchange->slots[slot] + (offset - exchange->schedule.slots[slot].first);
 }

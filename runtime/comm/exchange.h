@@ -32,6 +32,7 @@ typedef struct dt_exchange {
     const dt_exchange_region *regions; /* in order; what lies between them is nothing */
     char **slots;                      /* [n_slots of the schedule] where the first byte of each is; NULL: nowhere yet */
     const struct dt_exchange *like;    /* whose slots of nodes it uses; it is placed before. NULL: it has its own */
+    dt_collective_kind kind;           /* of what crosses in a step, for people */
     const char *label;                 /* for messages */
     int tag;                           /* the same in all processes, and of no other exchange */
     const dt_operation *operations;    /* [2 * n_rounds of the schedule] each round's TRANSFER, or ALL_REDUCE, and its REDUCE, which may be of none */
@@ -56,6 +57,7 @@ dt_exchange *dt_exchange_create(const dt_schedule *schedule, int n_regions, cons
 int64_t dt_exchange_most_of_one(const dt_exchange *exchange);        /* bytes that one process sends to this one, at most */
 int64_t dt_exchange_bytes(const dt_exchange *exchange);              /* of its own slots that are nowhere yet, each rounded up to whole units */
 void dt_exchange_place(dt_exchange *exchange, char *memory);         /* sets those slots to that memory */
+void dt_exchange_land(dt_exchange *exchange, char *image);           /* sets slot 0, of an image that begins there */
 char *dt_exchange_at(const dt_exchange *, int slot, int64_t offset); /* where byte `offset` of the image is in a slot */
 
 /* Sets its operations, once all slots are somewhere, and again if they move. */

@@ -45,7 +45,7 @@ typedef struct dt_collective_part {
     const int64_t *shares; /* [processes + 1] process p has elements [shares[p], shares[p + 1]) of n. ALL_REDUCE: its targets get these alone;
                               ALL_GATHER: its target, the one there is, holds them before, and all of them after; members without it name
                               neither source nor target. NULL: nothing is shared out */
-    bool for_workers;      /* the same, where there are parameter servers: these hold their own elements alone, before and after */
+    dt_layout_needs needs; /* the same: others than these hold their own elements alone, before and after */
     const char *label;
 } dt_collective_part;
 

@@ -393,48 +393,21 @@ dt_status *dt_processes_sign(const dt_processes *processes, dt_status *status) {
     return dt_status_annotate(status, "%s", name);
 }
 
-int dt_processes_new_tag(dt_processes *processes) { return processes->n_tags++ % N_TAGS; }
+int dt_processes_new_tag(dt_processes *processes) { return processes != NULL ? processes->n_tags++ % N_TAGS : 0; }
 int dt_processes_n_tags(const dt_processes *processes) { return processes->n_tags; }
 
-/* Records of all processes to all, in log2(n) rounds: after each, twice as many are here, those of the processes behind this one. Bruck, Ho, Kipnis,
- * Upfal and Weathersby, Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems (1997). */
-static dt_schedule gather_schedule(int p, int n, dt_arena *arena) {
-    dt_schedule_slot *slot = DT_NEW(arena, dt_schedule_slot);
-    DT_LIST(dt_schedule_round) rounds = {0};
-    *slot = (dt_schedule_slot){0, (int64_t)n * DT_RECORD_BYTES};
-    for (int here = 1; here < n; here *= 2) {
-        int count = here < n - here ? here : n - here, to = (p - here + n) % n, from = (p + here) % n;
-        dt_schedule_message *messages = DT_NEW_ARRAY(arena, dt_schedule_message, 4);
-        dt_schedule_round round = {.messages = messages};
-        for (int sends = 0; sends < 2; sends++) {
-            int first = sends ? p : from, peer = sends ? to : from;
-            int until_end = n - first < count ? n - first : count;
-            messages[round.n_messages++] =
-                (dt_schedule_message){peer, sends, 0, (int64_t)first * DT_RECORD_BYTES, (int64_t)until_end * DT_RECORD_BYTES};
-            if (until_end < count)
-                messages[round.n_messages++] = (dt_schedule_message){peer, sends, 0, 0, (int64_t)(count - until_end) * DT_RECORD_BYTES};
-        }
-        dt_list_push(arena, &rounds, round);
+/* An exchange in which each has a part of an image, of ends[p] - ends[p - 1] bytes, and all need it, or process 0. */
+static dt_exchange *new_gathering(dt_processes *self, const int64_t *ends, bool all_need, dt_schedule_algorithm algorithm, const char *label, int tag,
+                                  dt_arena *arena) {
+    dt_layout_member *members = DT_NEW_ARRAY(arena, dt_layout_member, self->n);
+    dt_image_range *parts = DT_NEW_ARRAY(arena, dt_image_range, self->n);
+    for (int p = 0; p < self->n; p++) {
+        members[p] = (dt_layout_member){.rank = p, .owns = true, .needs = all_need || p == 0};
+        parts[p] = (dt_image_range){p > 0 ? ends[p - 1] : 0, ends[p]};
     }
-    return (dt_schedule){.n_slots = 1, .slots = slot, .n_rounds = (int)rounds.n, .rounds = rounds.items};
-}
-
-/* The same by way of process 0, in two rounds: workers of parameter servers send nothing to one another. */
-static dt_schedule star_schedule(int p, int n, dt_arena *arena) {
-    dt_schedule_slot *slot = DT_NEW(arena, dt_schedule_slot);
-    dt_schedule_round *rounds = DT_NEW_ARRAY(arena, dt_schedule_round, 2);
-    *slot = (dt_schedule_slot){0, (int64_t)n * DT_RECORD_BYTES};
-    for (int r = 0; r < 2; r++) {
-        dt_schedule_message *messages = DT_NEW_ARRAY(arena, dt_schedule_message, n);
-        bool back = r == 1;
-        for (int other = 1; other < n; other++) {
-            dt_schedule_message one = {.peer = p == 0 ? other : 0, .sends = (p == 0) == back, .n_bytes = slot->n_bytes};
-            if (!back) one = (dt_schedule_message){one.peer, one.sends, 0, (int64_t)other * DT_RECORD_BYTES, DT_RECORD_BYTES};
-            if (p == 0 || p == other) messages[rounds[r].n_messages++] = one;
-        }
-        rounds[r].messages = messages;
-    }
-    return (dt_schedule){.n_slots = 1, .slots = slot, .n_rounds = 2, .rounds = rounds};
+    dt_layout layout = {.n = self->n, .place = self->number, .members = members, .n_bytes = ends[self->n - 1], .parts = parts};
+    dt_schedule schedule = dt_schedule_of(&layout, algorithm, arena);
+    return dt_exchange_create(&schedule, 0, NULL, label, tag, arena);
 }
 
 /* What dt_processes_await stands for: a message of the next process. */
@@ -488,9 +461,11 @@ static dt_status *open_guarded(dt_processes *self) {
     self->number = dt_transport_member(self->transport);
     self->n = dt_transport_n_members(self->transport);
     self->records = dt_arena_new_array(self->arena, (size_t)self->n, DT_RECORD_BYTES);
-    bool has_servers = self->transport->n_servers > 0;
-    dt_schedule schedule = (has_servers ? star_schedule : gather_schedule)(self->number, self->n, self->arena);
-    self->gathering = dt_exchange_create(&schedule, 0, NULL, "records", dt_processes_new_tag(self), self->arena);
+    /* Workers of parameter servers send nothing to one another. */
+    dt_schedule_algorithm algorithm = self->transport->n_servers > 0 ? DT_SCHEDULE_STAR : DT_SCHEDULE_DOUBLING;
+    int64_t *ends = DT_NEW_ARRAY(self->arena, int64_t, self->n);
+    for (int p = 0; p < self->n; p++) ends[p] = (p + 1) * (int64_t)DT_RECORD_BYTES;
+    self->gathering = new_gathering(self, ends, true, algorithm, "records", dt_processes_new_tag(self), self->arena);
     dt_exchange_place(self->gathering, self->records);
     dt_exchange_lower(self->gathering, self->arena);
     dt_processes_expect(self, (int64_t)self->n * DT_RECORD_BYTES);
@@ -656,33 +631,19 @@ dt_status *dt_processes_finish(dt_processes *processes) {
     return status;
 }
 
-/* Everybody's bytes to process 0, each in a slot of its own. */
-static dt_schedule bytes_schedule(int process, int n, const int64_t *sizes, dt_arena *arena) {
-    dt_schedule_round *round = DT_NEW(arena, dt_schedule_round);
-    dt_schedule_slot *slots = DT_NEW_ARRAY(arena, dt_schedule_slot, n);
-    dt_schedule_message *messages = DT_NEW_ARRAY(arena, dt_schedule_message, n);
-    *round = (dt_schedule_round){.messages = messages};
-    for (int p = 0; p < n; p++) slots[p] = (dt_schedule_slot){0, sizes[p]};
-    for (int p = 1; p < n; p++) {
-        bool here = process == 0 || process == p;
-        if (here && sizes[p] > 0) messages[round->n_messages++] = (dt_schedule_message){process == 0 ? p : 0, process != 0, p, 0, sizes[p]};
-    }
-    return (dt_schedule){.n_slots = n, .slots = slots, .n_rounds = 1, .rounds = round};
-}
-
-static dt_status *gather_bytes(dt_processes *self, const void *mine, const int64_t *sizes, dt_text *all, dt_arena *arena) {
+/* Everybody's bytes to process 0, one after another. */
+static dt_status *gather_bytes(dt_processes *self, const void *mine, const int64_t *ends, dt_text *all, dt_arena *arena) {
     static const dt_step_context context = {.step = "results"};
     char *is_ready = DT_NEW_ARRAY(arena, char, self->n);
-    dt_schedule schedule = bytes_schedule(self->number, self->n, sizes, arena);
-    dt_exchange *exchange = dt_exchange_create(&schedule, 0, NULL, "results", self->bytes_tag, arena);
-    for (int p = 0; p < self->n; p++)
-        exchange->slots[p] = p == self->number ? (char *)mine : self->number == 0 ? dt_arena_new(arena, (size_t)sizes[p]) : NULL;
+    dt_exchange *exchange = new_gathering(self, ends, false, DT_SCHEDULE_DIRECT, "results", self->bytes_tag, arena);
+    exchange->slots[0] = self->number == 0 ? dt_arena_new(arena, (size_t)ends[self->n - 1]) : (char *)mine;
+    if (self->number == 0) memcpy(exchange->slots[0], mine, (size_t)ends[0]);
     dt_exchange_lower(exchange, arena);
     if (self->number == 0) dt_processes_begin(self, exchange, &context);
     DT_TRY(dt_processes_gather(self, is_ready, 1, &context)); /* process 0 waits for them now: nobody sends what it has no room for */
     if (self->number != 0) dt_processes_begin(self, exchange, &context);
     DT_TRY(dt_processes_wait(self, exchange, exchange->n_begun));
-    for (int p = 0; p < self->n && self->number == 0; p++) dt_text_append_bytes(all, exchange->slots[p], (size_t)sizes[p]);
+    if (self->number == 0) dt_text_append_bytes(all, exchange->slots[0], (size_t)ends[self->n - 1]);
     return NULL;
 }
 
@@ -699,10 +660,11 @@ dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, 
         return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the results of all processes");
     }
     dt_arena_guard(arena, &guard);
-    int64_t *sizes = DT_NEW_ARRAY(arena, int64_t, processes->n);
-    sizes[processes->number] = (int64_t)bytes;
-    status = dt_processes_gather(processes, sizes, sizeof *sizes, &(dt_step_context){.step = "results"});
-    if (status == NULL) status = gather_bytes(processes, mine, sizes, all, arena);
+    int64_t *ends = DT_NEW_ARRAY(arena, int64_t, processes->n);
+    ends[processes->number] = (int64_t)bytes;
+    status = dt_processes_gather(processes, ends, sizeof *ends, &(dt_step_context){.step = "results"});
+    for (int p = 1; p < processes->n; p++) ends[p] += ends[p - 1];
+    if (status == NULL) status = gather_bytes(processes, mine, ends, all, arena);
     if (status == NULL && all->failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the results of all processes");
     dt_arena_guard(arena, NULL);
     if (status == NULL || processes->abandoned != NULL)

@@ -264,7 +264,8 @@ static dt_collective_part gathered_part(const builder *in, const dt_artifact_gat
     bool is_here = dt_memory_domain_is_whole(in->memory->domain);
     dt_collective_part part = copied_part(in, gather->buffer, is_here, is_here, "shares");
     part.shares = shares_of(in, gather->share, part.n);
-    part.for_workers = buffer->space == DT_MEMORY_VARIABLE && in->memory->artifact->variables[buffer->variable].share.unit > 0;
+    bool stays = buffer->space == DT_MEMORY_VARIABLE && in->memory->artifact->variables[buffer->variable].share.unit > 0;
+    part.needs = stays ? DT_NEEDED_BY_HOLDERS : DT_NEEDED_BY_ALL;
     return part;
 }
 

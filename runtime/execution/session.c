@@ -300,6 +300,7 @@ static dt_status *join_group(dt_session *session) {
                                     .n_all_microbatches = session->n_all_microbatches,
                                     .rows = microbatches_of(session),
                                     .deadline_seconds = session->options.deadline_seconds,
+                                    .roles = session->roles,
                                     .processes = session->options.processes,
                                     .fast = session->options.fast_sums,
                                     .has_link = session->link != NULL,

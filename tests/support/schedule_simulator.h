@@ -24,20 +24,21 @@ typedef struct dt_simulated_slot {
 
 /* A message, as one of its ends has it. */
 typedef struct dt_simulated_end {
-    int source, target; /* processes */
+    int source, target; /* members */
     int number;         /* of the messages of its process */
     const dt_schedule_message *message;
 } dt_simulated_end;
 
 typedef struct dt_simulation {
-    const dt_schedule_options *options; /* `process` aside */
-    const dt_schedule *schedules;       /* [n_processes] */
+    const dt_layout *layout;      /* `place` aside */
+    const dt_schedule *schedules; /* [n of the layout] */
+    const int *member_of;         /* [ranks] */
     dt_arena *arena;
     dt_dtype dtype;
     int64_t granule;           /* bytes: no range ends within one, but for the image's end */
-    int64_t n_leaves;          /* of the tree: of ALL_GATHER 1, each byte is there once */
-    dt_simulated_slot **slots; /* [n_processes][n_slots] */
-    void **leaves;             /* [n_leaves] the image that each microbatch leaves; of ALL_GATHER what everybody is to have */
+    int64_t n_leaves;          /* of the tree: 1 where nobody contributes, each byte is there once */
+    dt_simulated_slot **slots; /* [n][n_slots] */
+    void **leaves;             /* [n_leaves] the image that each microbatch leaves; or what owners have, together */
     void *scratch;
     const char *mistake; /* NULL: none yet */
 } dt_simulation;
@@ -82,7 +83,7 @@ static inline int dt_simulated_spans(const int64_t *spans, int n_spans, int64_t 
 /* Floats of mixed magnitudes, so that another order of additions has other bits; bytes where the image is not made of floats. */
 static inline void dt_simulated_fill(const dt_simulation *s, uint32_t leaf, void *image) {
     uint32_t state = leaf * 2654435761u + 12345;
-    for (int64_t i = 0; i < s->options->n_bytes / (int64_t)dt_dtype_bytes(s->dtype); i++) {
+    for (int64_t i = 0; i < s->layout->n_bytes / (int64_t)dt_dtype_bytes(s->dtype); i++) {
         state = state * 1664525u + 1013904223u;
         if (s->dtype == DT_F32)
             ((float *)image)[i] = ldexpf((float)(state >> 8), (int)(state % 41) - 44) * (state & 64 ? 1 : -1);
@@ -95,7 +96,7 @@ static inline void dt_simulated_fill(const dt_simulation *s, uint32_t leaf, void
 static inline void dt_simulated_sum(const dt_simulation *s, int64_t first, int64_t n, void *target) {
     dt_tree_source *sources = malloc((size_t)n * sizeof *sources);
     for (int64_t i = 0; i < n; i++) sources[i] = (dt_tree_source){s->leaves[first + i], 1};
-    size_t n_elements = (size_t)s->options->n_bytes / dt_dtype_bytes(s->dtype);
+    size_t n_elements = (size_t)s->layout->n_bytes / dt_dtype_bytes(s->dtype);
     dt_reduce(&(dt_tree_reduction){.dtype = s->dtype,
                                    .combine = DT_REDUCTION_SUM,
                                    .n_leaves = n,
@@ -125,7 +126,7 @@ static inline bool dt_simulated_has(const dt_simulation *s, int process, int slo
     const dt_schedule *schedule = &s->schedules[process];
     if (slot < 0 || slot >= schedule->n_slots || n_bytes < 1) return false;
     const dt_schedule_slot *place = &schedule->slots[slot];
-    bool is_aligned = first % s->granule == 0 && (n_bytes % s->granule == 0 || first + n_bytes == s->options->n_bytes);
+    bool is_aligned = first % s->granule == 0 && (n_bytes % s->granule == 0 || first + n_bytes == s->layout->n_bytes);
     return is_aligned && first >= place->first && first + n_bytes <= place->first + place->n_bytes;
 }
 
@@ -138,23 +139,20 @@ static inline bool dt_simulated_is_written(const dt_simulation *s, int process, 
 
 static inline void dt_simulated_begin(dt_simulation *s, int p) {
     const dt_schedule *schedule = &s->schedules[p];
-    int64_t n = s->options->n_microbatches;
-    dt_microbatch_range own =
-        dt_microbatches_of_process((dt_process_roles){.n_processes = s->options->n_processes, .n_servers = s->options->n_servers}, p, (int)n);
-    int64_t next = own.first;
-    bool gathers = s->options->goal == DT_SCHEDULE_ALL_GATHER;
+    const dt_layout_member *member = &s->layout->members[p];
+    int64_t n = s->layout->n_microbatches, next = member->contributes.first;
     s->slots[p] = DT_NEW_ARRAY(s->arena, dt_simulated_slot, schedule->n_slots);
     DT_SIMULATION_CHECK(s, schedule->n_slots >= 1 && schedule->n_slots >= schedule->n_nodes, "process %d has too few slots", p);
     for (int i = 0; i < schedule->n_slots; i++) {
         const dt_schedule_slot *slot = &schedule->slots[i];
         DT_SIMULATION_CHECK(s, slot->first % s->granule == 0, "slot %d of process %d begins within a unit", i, p);
-        bool is_whole = slot->first == 0 && slot->n_bytes == s->options->n_bytes;
-        DT_SIMULATION_CHECK(s, is_whole || (i >= schedule->n_nodes && i > 0), "slot %d of process %d is not whole", i, p);
+        bool is_whole = slot->first == 0 && slot->n_bytes == s->layout->n_bytes, wants_whole = i < schedule->n_nodes || (i == 0 && member->needs);
+        DT_SIMULATION_CHECK(s, is_whole || !wants_whole, "slot %d of process %d is not whole", i, p);
         s->slots[p][i] = (dt_simulated_slot){DT_NEW_ARRAY(s->arena, char, slot->n_bytes),
                                              DT_NEW_ARRAY(s->arena, dt_simulated_tag, dt_simulated_granules(s, slot->n_bytes))};
     }
-    if (gathers) {
-        int64_t first = s->options->parts[p], n_bytes = s->options->parts[p + 1] - first;
+    if (n == 0) {
+        int64_t first = s->layout->parts[p].first, n_bytes = s->layout->parts[p].end - first;
         memcpy(dt_simulated_bytes(s, p, 0, first), (char *)s->leaves[0] + first, (size_t)n_bytes);
         for (int64_t g = 0; g < dt_simulated_granules(s, n_bytes); g++) dt_simulated_tags(s, p, 0, first)[g] = (dt_simulated_tag){0, 1};
         return;
@@ -163,10 +161,10 @@ static inline void dt_simulated_begin(dt_simulation *s, int p) {
         const dt_schedule_node *node = &schedule->nodes[i];
         DT_SIMULATION_CHECK(s, node->first == next && dt_simulated_is_node(node->first, node->span, 0, n), "node %d of process %d is none", i, p);
         dt_simulated_sum(s, node->first, node->span, s->slots[p][i].bytes);
-        for (int64_t g = 0; g < dt_simulated_granules(s, s->options->n_bytes); g++) s->slots[p][i].tags[g] = *node;
+        for (int64_t g = 0; g < dt_simulated_granules(s, s->layout->n_bytes); g++) s->slots[p][i].tags[g] = *node;
         next += node->span;
     }
-    DT_SIMULATION_CHECK(s, next == own.end, "the nodes of process %d are not all its microbatches", p);
+    DT_SIMULATION_CHECK(s, next == member->contributes.end, "the nodes of process %d are not all its microbatches", p);
 }
 
 /* ---- a round ---- */
@@ -183,8 +181,7 @@ static inline void dt_simulated_check_messages(dt_simulation *s, int p, const dt
     bool overlap = false;
     for (int m = 0; m < round->n_messages; m++) {
         const dt_schedule_message *message = sorted[m] = &round->messages[m];
-        bool is_there = message->peer >= 0 && message->peer < s->options->n_processes && message->peer != p &&
-                        dt_simulated_has(s, p, message->slot, message->first, message->n_bytes);
+        bool is_there = message->peer != s->layout->members[p].rank && dt_simulated_has(s, p, message->slot, message->first, message->n_bytes);
         bool is_sound = is_there && (!message->sends || dt_simulated_is_written(s, p, message->slot, message->first, message->n_bytes));
         if (!is_sound) free(sorted);
         DT_SIMULATION_CHECK(s, is_there, "process %d has a message out of bounds", p);
@@ -214,14 +211,14 @@ static inline int dt_simulated_by_pair(const void *a, const void *b) {
 static inline void dt_simulated_deliver(dt_simulation *s, int round) {
     size_t n[2] = {0, 0}; /* receives, sends */
     dt_simulated_end *ends[2];
-    for (int p = 0; p < s->options->n_processes; p++) n[0] += (size_t)s->schedules[p].rounds[round].n_messages;
+    for (int p = 0; p < s->layout->n; p++) n[0] += (size_t)s->schedules[p].rounds[round].n_messages;
     for (int i = 0; i < 2; i++) ends[i] = DT_NEW_ARRAY(s->arena, dt_simulated_end, n[0]);
     n[0] = 0;
-    for (int p = 0; p < s->options->n_processes; p++) {
+    for (int p = 0; p < s->layout->n; p++) {
         const dt_schedule_round *own = &s->schedules[p].rounds[round];
         for (int m = 0; m < own->n_messages; m++) {
             const dt_schedule_message *message = &own->messages[m];
-            int source = message->sends ? p : message->peer, target = message->sends ? message->peer : p;
+            int peer = s->member_of[message->peer], source = message->sends ? p : peer, target = message->sends ? peer : p;
             ends[message->sends][n[message->sends]++] = (dt_simulated_end){source, target, m, message};
         }
     }
@@ -276,8 +273,8 @@ static inline void dt_simulated_add_up(dt_simulation *s, int p, const dt_schedul
 
 static inline void dt_simulated_check_result(dt_simulation *s, int p, const void *wanted) {
     const dt_schedule *schedule = &s->schedules[p];
-    bool is_part = s->options->goal == DT_SCHEDULE_REDUCE_SCATTER;
-    int64_t first = is_part ? s->options->parts[p] : 0, n_bytes = (is_part ? s->options->parts[p + 1] : s->options->n_bytes) - first, n_sent = 0;
+    bool is_part = !s->layout->members[p].needs;
+    int64_t first = is_part ? s->layout->parts[p].first : 0, n_bytes = (is_part ? s->layout->parts[p].end : s->layout->n_bytes) - first, n_sent = 0;
     for (int64_t g = 0; g < dt_simulated_granules(s, n_bytes); g++) {
         const dt_simulated_tag *tag = &dt_simulated_tags(s, p, 0, first)[g];
         DT_SIMULATION_CHECK(s, tag->first == 0 && tag->span == s->n_leaves, "process %d does not have the whole sum", p);
@@ -292,7 +289,7 @@ static inline void dt_simulated_check_result(dt_simulation *s, int p, const void
 
 static inline void dt_simulated_run(dt_simulation *s) {
     const dt_schedule *schedules = s->schedules;
-    int n_processes = s->options->n_processes;
+    int n_processes = s->layout->n;
     for (int p = 0; p < n_processes && s->mistake == NULL; p++) {
         DT_SIMULATION_CHECK(s, schedules[p].n_rounds == schedules[0].n_rounds && schedules[p].algorithm == schedules[0].algorithm,
                             "processes 0 and %d have other rounds", p);
@@ -305,37 +302,42 @@ static inline void dt_simulated_run(dt_simulation *s) {
             for (int i = 0; i < schedules[p].rounds[round].n_sums && s->mistake == NULL; i++)
                 dt_simulated_add_up(s, p, &schedules[p].rounds[round].sums[i]);
     }
-    void *wanted = dt_arena_new(s->arena, (size_t)s->options->n_bytes);
+    void *wanted = dt_arena_new(s->arena, (size_t)s->layout->n_bytes);
     dt_simulated_sum(s, 0, s->n_leaves, wanted);
     for (int p = 0; p < n_processes && s->mistake == NULL; p++) dt_simulated_check_result(s, p, wanted);
 }
 
-/* The schedules of all processes. */
-static inline dt_schedule *dt_schedules_of(const dt_schedule_options *options, dt_arena *arena) {
-    dt_schedule *schedules = DT_NEW_ARRAY(arena, dt_schedule, options->n_processes);
-    for (int p = 0; p < options->n_processes; p++) {
-        dt_schedule_options own = *options;
-        own.process = p;
-        schedules[p] = dt_schedule_of(&own, arena);
+/* The schedules of all members. */
+static inline dt_schedule *dt_schedules_of(const dt_layout *layout, dt_schedule_algorithm algorithm, dt_arena *arena) {
+    dt_schedule *schedules = DT_NEW_ARRAY(arena, dt_schedule, layout->n);
+    for (int p = 0; p < layout->n; p++) {
+        dt_layout own = *layout;
+        own.place = p;
+        schedules[p] = dt_schedule_of(&own, algorithm, arena);
     }
     return schedules;
 }
 
-/* NULL, or the first thing that is wrong with the schedules of all processes. */
-static inline const char *dt_simulate(const dt_schedule_options *options, const dt_schedule *schedules, dt_arena *arena) {
-    bool gathers = options->goal == DT_SCHEDULE_ALL_GATHER, has_floats = options->n_bytes % 4 == 0;
-    dt_simulation s = {.options = options, .schedules = schedules, .arena = arena, .granule = DT_SCHEDULE_UNIT};
-    for (int p = 0; options->parts != NULL && p < options->n_processes; p++) {
-        if (options->parts[p] % DT_SCHEDULE_UNIT != 0) s.granule = 1;
-        has_floats = has_floats && options->parts[p] % 4 == 0;
+/* NULL, or the first thing that is wrong with the schedules of all members. */
+static inline const char *dt_simulate(const dt_layout *layout, const dt_schedule *schedules, dt_arena *arena) {
+    bool has_floats = layout->n_bytes % 4 == 0;
+    dt_simulation s = {.layout = layout, .schedules = schedules, .arena = arena, .granule = DT_SCHEDULE_UNIT};
+    int most_rank = 0, *member_of;
+    for (int p = 0; layout->parts != NULL && p < layout->n; p++) {
+        if (layout->parts[p].first % DT_SCHEDULE_UNIT != 0) s.granule = 1;
+        has_floats = has_floats && layout->parts[p].first % 4 == 0;
     }
+    for (int p = 0; p < layout->n; p++)
+        if (most_rank < layout->members[p].rank) most_rank = layout->members[p].rank;
+    s.member_of = member_of = DT_NEW_ARRAY(arena, int, most_rank + 1);
+    for (int p = 0; p < layout->n; p++) member_of[layout->members[p].rank] = p;
     s.dtype = has_floats ? DT_F32 : DT_U8;
-    s.n_leaves = gathers ? 1 : options->n_microbatches;
-    s.slots = DT_NEW_ARRAY(arena, dt_simulated_slot *, options->n_processes);
+    s.n_leaves = layout->n_microbatches > 0 ? layout->n_microbatches : 1;
+    s.slots = DT_NEW_ARRAY(arena, dt_simulated_slot *, layout->n);
     s.leaves = DT_NEW_ARRAY(arena, void *, s.n_leaves);
     s.scratch = (void *)(((uintptr_t)dt_arena_new(arena, dt_reduce_scratch_bytes(s.n_leaves) + 64) + 63) & ~(uintptr_t)63);
     for (int64_t leaf = 0; leaf < s.n_leaves; leaf++) {
-        s.leaves[leaf] = dt_arena_new(arena, (size_t)options->n_bytes);
+        s.leaves[leaf] = dt_arena_new(arena, (size_t)layout->n_bytes);
         dt_simulated_fill(&s, (uint32_t)leaf, s.leaves[leaf]);
     }
     dt_simulated_run(&s);

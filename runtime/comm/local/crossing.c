@@ -36,7 +36,7 @@ struct dt_crossing {
 
 static dt_row_range rows_of(const dt_local_hub *hub, int p) {
     int64_t replicas = hub->options.n_all_microbatches / hub->options.rows.per_replica;
-    return dt_microbatches_rows_of_process(&hub->options.rows, replicas, p, dt_processes_roles(hub->options.processes));
+    return dt_microbatches_rows_of_process(&hub->options.rows, replicas, p, hub->options.roles);
 }
 
 static int64_t first_row(const dt_local_hub *hub, int p) { return rows_of(hub, p).first; }
@@ -44,22 +44,19 @@ static int64_t n_rows(const dt_local_hub *hub, int p) { return rows_of(hub, p).e
 
 /* ---- making ---- */
 
-static dt_schedule_options schedule_options(const dt_local_hub *hub, dt_schedule_goal goal, int64_t n_bytes, const int64_t *parts) {
-    dt_process_roles roles = dt_processes_roles(hub->options.processes);
-    return (dt_schedule_options){.goal = goal,
-                                 .process = roles.process,
-                                 .n_processes = roles.n_processes,
-                                 .n_servers = roles.n_servers,
-                                 .n_microbatches = hub->options.n_all_microbatches,
-                                 .n_bytes = n_bytes,
-                                 .parts = parts};
-}
-
-static dt_exchange *new_exchange(dt_local_hub *hub, const dt_schedule_options *options, int n_regions, const dt_exchange_region *regions,
-                                 const char *label, dt_arena *arena) {
-    dt_schedule schedule = dt_schedule_of(options, arena);
+/* parts: NULL, or what each process owns. */
+static dt_exchange *new_exchange(dt_local_hub *hub, bool adds, dt_layout_needs needs, int64_t n_bytes, const dt_image_range *parts,
+                                 dt_schedule_algorithm algorithm, int n_regions, const dt_exchange_region *regions, const char *label,
+                                 dt_arena *arena) {
+    dt_process_roles roles = hub->options.roles;
+    int n_microbatches = adds ? hub->options.n_all_microbatches : 0;
+    const dt_layout_member **members = &hub->members[adds][needs];
+    if (*members == NULL) *members = dt_layout_members(roles, n_microbatches, needs, arena);
+    dt_layout layout = {roles.n_processes, roles.process, *members, n_microbatches, n_bytes, parts};
+    dt_schedule schedule = dt_schedule_of(&layout, algorithm, arena);
     dt_exchange *made = dt_exchange_create(&schedule, n_regions, regions, label, dt_processes_new_tag(hub->options.processes), arena);
     dt_processes_expect(hub->options.processes, dt_exchange_most_of_one(made));
+    made->kind = !adds ? DT_COLLECTIVE_ALL_GATHER : needs == DT_NEEDED_BY_ALL ? DT_COLLECTIVE_ALL_REDUCE : DT_COLLECTIVE_REDUCE_SCATTER;
     return made;
 }
 
@@ -87,7 +84,7 @@ static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_are
     const dt_collective_part *part = dt_local_part(hub, 0, i);
     bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
     dt_dtype dtype = gathers ? part->dtype : dt_dtype_of_sums(part->dtype);
-    int n_processes = dt_processes_roles(hub->options.processes).n_processes;
+    int n_processes = hub->options.roles.n_processes;
     int64_t bytes = (int64_t)dt_dtype_bytes(dtype), n_bytes = (int64_t)part->n * bytes, most = 0;
     char *place = only_place(hub, i, arena);
     const dt_exchange *first = NULL;
@@ -96,19 +93,17 @@ static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_are
     for (int p = 0; p < n_processes; p++)
         if (part->shares[p + 1] - part->shares[p] > most) most = part->shares[p + 1] - part->shares[p];
     for (int64_t at = 0; at < most * bytes; at += DT_SHARE_BYTES) {
-        int64_t *parts = DT_NEW_ARRAY(arena, int64_t, n_processes), *ends = DT_NEW_ARRAY(arena, int64_t, n_processes);
+        dt_image_range *parts = DT_NEW_ARRAY(arena, dt_image_range, n_processes);
         for (int p = 0; p < n_processes; p++) {
             int64_t end = part->shares[p + 1] * bytes;
-            parts[p] = part->shares[p] * bytes + at < end ? part->shares[p] * bytes + at : end;
-            ends[p] = parts[p] + DT_SHARE_BYTES < end ? parts[p] + DT_SHARE_BYTES : end;
+            parts[p].first = part->shares[p] * bytes + at < end ? part->shares[p] * bytes + at : end;
+            parts[p].end = parts[p].first + DT_SHARE_BYTES < end ? parts[p].first + DT_SHARE_BYTES : end;
         }
-        dt_schedule_options options = schedule_options(hub, gathers ? DT_SCHEDULE_ALL_GATHER : DT_SCHEDULE_REDUCE_SCATTER, n_bytes, parts);
-        options.ends = ends;
-        options.for_workers = part->for_workers;
-        crossing_piece piece = {.exchange = new_exchange(hub, &options, 1, region, part->label, arena), .lands = place != NULL, .part = i};
+        crossing_piece piece = {.lands = place != NULL, .part = i};
+        piece.exchange = new_exchange(hub, !gathers, part->needs, n_bytes, parts, DT_SCHEDULE_AUTO, 1, region, part->label, arena);
         piece.exchange->like = first;
         if (first == NULL) first = piece.exchange;
-        piece.exchange->slots[0] = place;
+        if (place != NULL) dt_exchange_land(piece.exchange, place);
         dt_list_push(arena, &bucket->pieces, piece);
     }
 }
@@ -117,8 +112,9 @@ static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_are
  * a NaN. */
 static bool is_for_engine(const dt_local_hub *hub, const dt_collective_part *part) {
     dt_dtype dtype = dt_dtype_of_sums(part->dtype);
+    if (!hub->options.fast) return false;
     bool has_engine = hub->options.has_link || dt_processes_transport(hub->options.processes)->kind->all_reduce != NULL;
-    return hub->options.fast && part->shares == NULL && has_engine && part->combine == DT_REDUCTION_SUM &&
+    return part->shares == NULL && has_engine && part->combine == DT_REDUCTION_SUM &&
            (dtype == DT_F32 || dtype == DT_F64 || dtype == DT_I32 || dtype == DT_I64);
 }
 
@@ -135,12 +131,12 @@ static void add_sums(dt_local_hub *hub, crossing_bucket *bucket, const dt_piece 
         const dt_collective_part *part = dt_local_part(hub, 0, range->tensor);
         regions[r] = (dt_exchange_region){dt_dtype_of_sums(part->dtype), part->combine, range->at, range->n_bytes};
     }
-    dt_schedule_options options = schedule_options(hub, DT_SCHEDULE_ALL_REDUCE, sums->n_bytes, NULL);
     const dt_collective_part *first = dt_local_part(hub, 0, sums->ranges[0].tensor);
-    if (is_for_engine(hub, first)) options.algorithm = DT_SCHEDULE_ENGINE;
-    crossing_piece piece = {.exchange = new_exchange(hub, &options, sums->n_ranges, regions, first->label, arena), .sums = sums};
-    piece.exchange->slots[0] = only_target(hub, sums, arena);
-    piece.lands = piece.exchange->slots[0] != NULL;
+    dt_schedule_algorithm algorithm = is_for_engine(hub, first) ? DT_SCHEDULE_ENGINE : DT_SCHEDULE_AUTO;
+    char *target = only_target(hub, sums, arena);
+    crossing_piece piece = {.sums = sums, .lands = target != NULL};
+    piece.exchange = new_exchange(hub, true, DT_NEEDED_BY_ALL, sums->n_bytes, NULL, algorithm, sums->n_ranges, regions, first->label, arena);
+    if (target != NULL) dt_exchange_land(piece.exchange, target);
     dt_list_push(arena, &bucket->pieces, piece);
 }
 
@@ -149,14 +145,18 @@ static void add_rows(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_arena
     const dt_collective_part *part = dt_local_part(hub, 0, i);
     bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
     dt_dtype dtype = gathers ? part->dtype : dt_dtype_of_sums(part->dtype);
-    int n_processes = dt_processes_roles(hub->options.processes).n_processes;
+    int n_processes = hub->options.roles.n_processes;
     int64_t row_bytes = (int64_t)(part->n * dt_dtype_bytes(dtype)), *starts = DT_NEW_ARRAY(arena, int64_t, n_processes + 1);
-    for (int p = 0; p < n_processes; p++) starts[p + 1] = starts[p] + dt_schedule_whole_units(n_rows(hub, p) * row_bytes);
+    dt_image_range *parts = DT_NEW_ARRAY(arena, dt_image_range, n_processes);
+    for (int p = 0; p < n_processes; p++) {
+        starts[p + 1] = starts[p] + dt_schedule_whole_units(n_rows(hub, p) * row_bytes);
+        parts[p] = (dt_image_range){starts[p], starts[p + 1]};
+    }
     dt_exchange_region *region = DT_NEW(arena, dt_exchange_region);
     *region = (dt_exchange_region){dtype, part->combine, 0, starts[n_processes]};
-    dt_schedule_goal goal = gathers ? DT_SCHEDULE_ALL_GATHER : DT_SCHEDULE_REDUCE_SCATTER;
-    dt_schedule_options options = schedule_options(hub, goal, starts[n_processes], starts);
-    crossing_piece piece = {.exchange = new_exchange(hub, &options, 1, region, part->label, arena), .part = i, .of_process = starts};
+    crossing_piece piece = {.part = i, .of_process = starts};
+    piece.exchange = new_exchange(hub, !gathers, gathers ? DT_NEEDED_BY_ALL : DT_NEEDED_BY_NOBODY, starts[n_processes], parts, DT_SCHEDULE_AUTO, 1,
+                                  region, part->label, arena);
     dt_list_push(arena, &bucket->pieces, piece);
 }
 
@@ -180,7 +180,7 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
             (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(dt_dtype_of_sums(part->dtype))), part->complete_after, kind_of(hub, part, i)};
         parts[n_sums++] = i;
     }
-    int64_t piece_bytes = hub->options.has_link ? DT_WHOLE_PIECES : dt_piece_bytes(dt_processes_roles(hub->options.processes).n_processes);
+    int64_t piece_bytes = hub->options.has_link ? DT_WHOLE_PIECES : dt_piece_bytes(hub->options.roles.n_processes);
     const dt_bucket *buckets = dt_buckets_of(tensors, n_sums, piece_bytes, arena, &n_buckets);
     made->n_buckets = n_buckets > 0 ? n_buckets : 1;
     made->buckets = DT_NEW_ARRAY(arena, crossing_bucket, made->n_buckets);
@@ -328,7 +328,7 @@ static void share_sums(const dt_group *group, const dt_local_hub *hub, const cro
 static void gather_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
     int i = piece->part;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
-    int n_processes = dt_processes_roles(hub->options.processes).n_processes, here = dt_processes_roles(hub->options.processes).process;
+    int n_processes = hub->options.roles.n_processes, here = hub->options.roles.process;
     int64_t bytes = (int64_t)dt_dtype_bytes(part->dtype);
     for (int m = 0; m < group->n_microbatches; m++) {
         int64_t row = dt_microbatches_first_row(&group->rows, group->first_microbatch + m) - first_row(hub, here);
@@ -362,7 +362,7 @@ static void gather_rows(const dt_group *group, const dt_local_hub *hub, const cr
 static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
     int i = piece->part;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
-    int n_processes = dt_processes_roles(hub->options.processes).n_processes, here = dt_processes_roles(hub->options.processes).process;
+    int n_processes = hub->options.roles.n_processes, here = hub->options.roles.process;
     int64_t bytes = (int64_t)dt_dtype_bytes(dt_dtype_of_sums(part->dtype));
     for (int p = 0; p < n_processes; p++) {
         size_t first, end;
@@ -380,7 +380,7 @@ static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const c
 
 /* Each member adds up its part of all shares, and takes its part of the process's own, with the first piece. */
 static void scatter_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
-    int i = piece->part, here = dt_processes_roles(hub->options.processes).process, n_targets;
+    int i = piece->part, here = hub->options.roles.process, n_targets;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     int64_t bytes = (int64_t)dt_dtype_bytes(dt_dtype_of_sums(part->dtype));
     size_t first, end;
@@ -396,7 +396,7 @@ static void scatter_shares(const dt_group *group, const dt_local_hub *hub, const
 /* Each member puts its part of the process's own share, as it or another member has it, into the image, and takes its part of all shares out of it,
  * with the first piece. */
 static void gather_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
-    int i = piece->part, here = dt_processes_roles(hub->options.processes).process, n_targets;
+    int i = piece->part, here = hub->options.roles.process, n_targets;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     size_t bytes = dt_dtype_bytes(part->dtype), first, end;
     if (piece->lands) return;
@@ -411,6 +411,7 @@ static void gather_shares(const dt_group *group, const dt_local_hub *hub, const 
             .dtype = part->dtype, .n_leaves = 1, .n_sources = 1, .sources = source, .n_elements = end - first, .n_targets = 1, .targets = target};
         dt_list_push(arena, &work->before, copy);
     }
+    if (piece->exchange->schedule.slots[0].n_bytes < (int64_t)(part->n * bytes)) return; /* it keeps its own share alone */
     dt_local_share(group, part->n, &first, &end);
     void **targets = dt_local_collect_targets(hub, i, first * bytes, arena, &n_targets);
     add_copy(piece->exchange, (int64_t)(first * bytes), end - first, part, n_targets, targets, arena, &work->after);
@@ -480,7 +481,7 @@ static void add_rounds(const crossing_bucket *bucket, dt_arena *arena, dt_operat
 static void lower_exchanges(const dt_local_hub *hub, const crossing_bucket *bucket, dt_arena *arena) {
     for (size_t p = 0; p < bucket->pieces.n; p++) {
         const crossing_piece *piece = &bucket->pieces.items[p];
-        if (piece->lands && piece->sums == NULL) piece->exchange->slots[0] = only_place(hub, piece->part, arena);
+        if (piece->lands && piece->sums == NULL) dt_exchange_land(piece->exchange, only_place(hub, piece->part, arena));
         dt_exchange_lower(piece->exchange, arena);
     }
 }

@@ -31,7 +31,8 @@ struct dt_local_hub {
     dt_seat *seats;       /* [n_ranks] */
     void *seats_memory;
     dt_processes_watcher watcher;
-    dt_crossing *crossings; /* made while members lower, one after the other */
+    dt_crossing *crossings;                                   /* made while members lower, one after the other */
+    const dt_layout_member *members[2][DT_NEEDED_BY_ALL + 1]; /* the same: of what is added up, or not, and needed so; NULL: not yet */
 };
 
 typedef struct dt_local_member {

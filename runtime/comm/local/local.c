@@ -216,7 +216,7 @@ void dt_local_add_reductions(const dt_tree_reductions *reductions, dt_arena *are
 static dt_status *lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     const dt_local_member *self = (const dt_local_member *)group;
     bool crosses = !dt_local_part(self->hub, group->rank, first)->hands_over;
-    if (crosses && self->hub->options.processes != NULL) return dt_crossing_lower(group, first, n, arena, work);
+    if (crosses && self->hub->options.roles.n_processes > 1) return dt_crossing_lower(group, first, n, arena, work);
     dt_tree_reductions reductions = {0};
     for (int i = first; i < first + n; i++) {
         if (!crosses) {

@@ -19,7 +19,8 @@ typedef struct dt_local_hub_options {
     int n_all_microbatches; /* of all processes */
     dt_microbatches rows;
     double deadline_seconds; /* how long a member waits for the others */
-    dt_processes *processes; /* NULL: there is this one alone */
+    dt_process_roles roles;  /* of all processes, of which this is one */
+    dt_processes *processes; /* NULL: it is alone, or nothing is run, and what is lowered is only looked at */
     bool fast;               /* sums may be left to the engine of the transport or the link, which promises no bits */
     bool has_link;           /* the device of the one member exchanges with other processes itself */
     /* Memory of the host that the members' devices reach, for what crosses processes without a link. */
