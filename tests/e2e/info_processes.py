@@ -106,11 +106,11 @@ three = exchanges(info("--processes", 3, "--replicas", 3))
 check([r["bytes"] for r in three["half"][1]] == [160], three["half"])  # as f16 it would be 80
 gathered = three["pairs"][1][0]
 rows = 3 * UNIT  # 8 of 20 bytes: those of each process begin with a unit
-check((gathered["kind"], gathered["rounds"], gathered["bytes"]) == ("all_gather", 1, 3 * rows), gathered)
-check(gathered["sent"] == 2 * rows and gathered["messages"] == 2, gathered)
+check((gathered["kind"], gathered["rounds"], gathered["bytes"]) == ("all_gather", 1, 2 * rows + 8 * 20), gathered)
+check(gathered["sent"] == 2 * 8 * 20 and gathered["messages"] == 2, gathered)
 check(three["alone"][1] == [] and three["alone"][2] == "    nothing crosses processes", three["alone"])
 fewer = exchanges(info("--processes", 3, "--replicas", 6, "--global-batch", 12))
-check(fewer["pairs"][1][0]["bytes"] == 3 * 2 * UNIT and fewer["train"][0].startswith("6 replicas of 2 rows"), fewer)
+check(fewer["pairs"][1][0]["bytes"] == 2 * 2 * UNIT + 4 * 20 and fewer["train"][0].startswith("6 replicas of 2 rows"), fewer)
 check(exchanges(info("--processes", 1))["train"][1:] == ([], "    nothing crosses processes"), "one process sends something")
 
 # ---- a shared update: 163 x 100 floats are 254 units of 64 and 44 more; one process has 127 of them, the other one the rest ----

@@ -8,13 +8,11 @@
 #include <limits.h>
 #include <string.h>
 
-/* What crosses in one exchange. */
+/* What crosses in one exchange: ranges of parts, whose `tensor` is a part's number. Several parts only where all are summed. */
 typedef struct crossing_piece {
+    const dt_piece *image;
     dt_exchange *exchange;
-    const dt_piece *sums; /* ranges of all_reduces, whose `tensor` is a part's number; NULL: it is all of one part */
-    bool lands;           /* slot 0 is the target */
-    int part;             /* of rows, and of what is shared out */
-    int64_t *of_process;  /* [n_processes + 1] the same: the first byte of the rows of each, a whole unit */
+    bool lands; /* slot 0 is the target */
 } crossing_piece;
 
 typedef struct crossing_bucket {
@@ -39,72 +37,85 @@ static dt_row_range rows_of(const dt_local_hub *hub, int p) {
     return dt_microbatches_rows_of_process(&hub->options.rows, replicas, p, hub->options.roles);
 }
 
-static int64_t first_row(const dt_local_hub *hub, int p) { return rows_of(hub, p).first; }
-static int64_t n_rows(const dt_local_hub *hub, int p) { return rows_of(hub, p).end - rows_of(hub, p).first; }
-
 /* ---- making ---- */
 
-/* parts: NULL, or what each process owns. */
-static dt_exchange *new_exchange(dt_local_hub *hub, bool adds, dt_layout_needs needs, int64_t n_bytes, const dt_image_range *parts,
-                                 dt_schedule_algorithm algorithm, int n_regions, const dt_exchange_region *regions, const char *label,
-                                 dt_arena *arena) {
+/* Elements cross as wide as they are summed, or as they are. */
+static dt_dtype crossing_dtype(const dt_collective_part *part) {
+    return part->kind == DT_COLLECTIVE_ALL_GATHER ? part->dtype : dt_dtype_of_sums(part->dtype);
+}
+
+static const dt_collective_part *first_part(const dt_local_hub *hub, const dt_piece *image) { return dt_local_part(hub, 0, image->ranges[0].tensor); }
+
+/* Where an image is wanted as it crosses, if that is one place that messages reach: of members of one memory, or where a device does it all itself
+ * and it is shared out. */
+static char *only_place(const dt_local_hub *hub, const dt_piece *image, dt_arena *arena) {
+    const dt_collective_part *part = first_part(hub, image);
+    bool is_reached = hub->options.shares_memory || (hub->options.has_link && part->shares != NULL);
+    int n_targets;
+    if (image->n_ranges != 1 || crossing_dtype(part) != part->dtype || !is_reached) return NULL;
+    void **targets = dt_local_collect_targets(hub, image->ranges[0].tensor, (size_t)image->ranges[0].first, arena, &n_targets);
+    return n_targets == 1 ? targets[0] : NULL;
+}
+
+/* owned: NULL, or what each process owns of the image. */
+static dt_exchange *add_piece(dt_local_hub *hub, crossing_bucket *bucket, const dt_piece *image, dt_layout_needs needs, const dt_image_range *owned,
+                              dt_schedule_algorithm algorithm, dt_arena *arena) {
     dt_process_roles roles = hub->options.roles;
+    const dt_collective_part *first = first_part(hub, image);
+    bool adds = first->kind != DT_COLLECTIVE_ALL_GATHER;
     int n_microbatches = adds ? hub->options.n_all_microbatches : 0;
     const dt_layout_member **members = &hub->members[adds][needs];
     if (*members == NULL) *members = dt_layout_members(roles, n_microbatches, needs, arena);
-    dt_layout layout = {roles.n_processes, roles.process, *members, n_microbatches, n_bytes, parts};
+    dt_layout layout = {roles.n_processes, roles.process, *members, n_microbatches, image->n_bytes, owned};
     dt_schedule schedule = dt_schedule_of(&layout, algorithm, arena);
-    dt_exchange *made = dt_exchange_create(&schedule, n_regions, regions, label, dt_processes_new_tag(hub->options.processes), arena);
+    dt_exchange_region *regions = DT_NEW_ARRAY(arena, dt_exchange_region, image->n_ranges);
+    for (int r = 0; r < image->n_ranges; r++) {
+        const dt_collective_part *part = dt_local_part(hub, 0, image->ranges[r].tensor);
+        regions[r] = (dt_exchange_region){crossing_dtype(part), part->combine, image->ranges[r].at, image->ranges[r].n_bytes};
+    }
+    int tag = dt_processes_new_tag(hub->options.processes);
+    dt_exchange *made = dt_exchange_create(&schedule, image->n_ranges, regions, first->label, tag, arena);
     dt_processes_expect(hub->options.processes, dt_exchange_most_of_one(made));
     made->kind = !adds ? DT_COLLECTIVE_ALL_GATHER : needs == DT_NEEDED_BY_ALL ? DT_COLLECTIVE_ALL_REDUCE : DT_COLLECTIVE_REDUCE_SCATTER;
+    char *place = only_place(hub, image, arena);
+    if (place != NULL) dt_exchange_land(made, place);
+    dt_list_push(arena, &bucket->pieces, ((crossing_piece){image, made, place != NULL}));
     return made;
 }
 
-/* Where a piece of one tensor is wanted, if that is one place, as wide as sums are, and all members are of its memory. */
-static char *only_target(const dt_local_hub *hub, const dt_piece *sums, dt_arena *arena) {
-    const dt_bucket_range *range = &sums->ranges[0];
-    int n_targets;
-    if (sums->n_ranges != 1 || !hub->options.shares_memory || dt_dtype_is_half(dt_local_part(hub, 0, range->tensor)->dtype)) return NULL;
-    void **targets = dt_local_collect_targets(hub, range->tensor, (size_t)range->first, arena, &n_targets);
-    return n_targets == 1 ? targets[0] : NULL;
-}
-
-/* Where what is shared out is wanted as it crosses, if that is one place that messages reach. */
-static char *only_place(const dt_local_hub *hub, int i, dt_arena *arena) {
-    const dt_collective_part *part = dt_local_part(hub, 0, i);
-    bool is_widened = part->kind != DT_COLLECTIVE_ALL_GATHER && dt_dtype_is_half(part->dtype);
-    int n_targets;
-    if (is_widened || !(hub->options.shares_memory || hub->options.has_link)) return NULL;
-    void **targets = dt_local_collect_targets(hub, i, 0, arena, &n_targets);
-    return n_targets == 1 ? targets[0] : NULL;
+/* Of a part these elements, one range after another: each begins with a whole unit. */
+static const dt_piece *image_of(const dt_local_hub *hub, int i, int n, const dt_image_range *elements, dt_arena *arena) {
+    int64_t bytes = (int64_t)dt_dtype_bytes(crossing_dtype(dt_local_part(hub, 0, i)));
+    dt_bucket_range *ranges = DT_NEW_ARRAY(arena, dt_bucket_range, n);
+    dt_piece *made = DT_NEW(arena, dt_piece);
+    *made = (dt_piece){.n_ranges = n, .ranges = ranges};
+    for (int r = 0; r < n; r++) {
+        ranges[r] =
+            (dt_bucket_range){i, elements[r].first * bytes, (elements[r].end - elements[r].first) * bytes, dt_schedule_whole_units(made->n_bytes)};
+        made->n_bytes = ranges[r].at + ranges[r].n_bytes;
+    }
+    return made;
 }
 
 /* A tensor of which each process has a share, in pieces: of every share, as many bytes. */
 static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_arena *arena) {
     const dt_collective_part *part = dt_local_part(hub, 0, i);
-    bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
-    dt_dtype dtype = gathers ? part->dtype : dt_dtype_of_sums(part->dtype);
+    const dt_piece *image = image_of(hub, i, 1, &(dt_image_range){0, (int64_t)part->n}, arena);
+    int64_t bytes = (int64_t)dt_dtype_bytes(crossing_dtype(part)), most = 0;
     int n_processes = hub->options.roles.n_processes;
-    int64_t bytes = (int64_t)dt_dtype_bytes(dtype), n_bytes = (int64_t)part->n * bytes, most = 0;
-    char *place = only_place(hub, i, arena);
     const dt_exchange *first = NULL;
-    dt_exchange_region *region = DT_NEW(arena, dt_exchange_region);
-    *region = (dt_exchange_region){dtype, part->combine, 0, n_bytes};
     for (int p = 0; p < n_processes; p++)
         if (part->shares[p + 1] - part->shares[p] > most) most = part->shares[p + 1] - part->shares[p];
     for (int64_t at = 0; at < most * bytes; at += DT_SHARE_BYTES) {
-        dt_image_range *parts = DT_NEW_ARRAY(arena, dt_image_range, n_processes);
+        dt_image_range *owned = DT_NEW_ARRAY(arena, dt_image_range, n_processes);
         for (int p = 0; p < n_processes; p++) {
             int64_t end = part->shares[p + 1] * bytes;
-            parts[p].first = part->shares[p] * bytes + at < end ? part->shares[p] * bytes + at : end;
-            parts[p].end = parts[p].first + DT_SHARE_BYTES < end ? parts[p].first + DT_SHARE_BYTES : end;
+            owned[p].first = part->shares[p] * bytes + at < end ? part->shares[p] * bytes + at : end;
+            owned[p].end = owned[p].first + DT_SHARE_BYTES < end ? owned[p].first + DT_SHARE_BYTES : end;
         }
-        crossing_piece piece = {.lands = place != NULL, .part = i};
-        piece.exchange = new_exchange(hub, !gathers, part->needs, n_bytes, parts, DT_SCHEDULE_AUTO, 1, region, part->label, arena);
-        piece.exchange->like = first;
-        if (first == NULL) first = piece.exchange;
-        if (place != NULL) dt_exchange_land(piece.exchange, place);
-        dt_list_push(arena, &bucket->pieces, piece);
+        dt_exchange *made = add_piece(hub, bucket, image, part->needs, owned, DT_SCHEDULE_AUTO, arena);
+        made->like = first;
+        if (first == NULL) first = made;
     }
 }
 
@@ -124,40 +135,16 @@ static int kind_of(const dt_local_hub *hub, const dt_collective_part *part, int 
     return is_for_engine(hub, part) ? 1 + (int)dt_dtype_of_sums(part->dtype) : 0;
 }
 
-static void add_sums(dt_local_hub *hub, crossing_bucket *bucket, const dt_piece *sums, dt_arena *arena) {
-    dt_exchange_region *regions = DT_NEW_ARRAY(arena, dt_exchange_region, sums->n_ranges);
-    for (int r = 0; r < sums->n_ranges; r++) {
-        const dt_bucket_range *range = &sums->ranges[r];
-        const dt_collective_part *part = dt_local_part(hub, 0, range->tensor);
-        regions[r] = (dt_exchange_region){dt_dtype_of_sums(part->dtype), part->combine, range->at, range->n_bytes};
-    }
-    const dt_collective_part *first = dt_local_part(hub, 0, sums->ranges[0].tensor);
-    dt_schedule_algorithm algorithm = is_for_engine(hub, first) ? DT_SCHEDULE_ENGINE : DT_SCHEDULE_AUTO;
-    char *target = only_target(hub, sums, arena);
-    crossing_piece piece = {.sums = sums, .lands = target != NULL};
-    piece.exchange = new_exchange(hub, true, DT_NEEDED_BY_ALL, sums->n_bytes, NULL, algorithm, sums->n_ranges, regions, first->label, arena);
-    if (target != NULL) dt_exchange_land(piece.exchange, target);
-    dt_list_push(arena, &bucket->pieces, piece);
-}
-
-/* Rows that are gathered, or scattered: an exchange of their own. Those of the processes are side by side, each process's from a whole unit on. */
+/* Rows that are gathered, or scattered: an exchange of their own, those of each process a range. */
 static void add_rows(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_arena *arena) {
     const dt_collective_part *part = dt_local_part(hub, 0, i);
-    bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
-    dt_dtype dtype = gathers ? part->dtype : dt_dtype_of_sums(part->dtype);
     int n_processes = hub->options.roles.n_processes;
-    int64_t row_bytes = (int64_t)(part->n * dt_dtype_bytes(dtype)), *starts = DT_NEW_ARRAY(arena, int64_t, n_processes + 1);
-    dt_image_range *parts = DT_NEW_ARRAY(arena, dt_image_range, n_processes);
-    for (int p = 0; p < n_processes; p++) {
-        starts[p + 1] = starts[p] + dt_schedule_whole_units(n_rows(hub, p) * row_bytes);
-        parts[p] = (dt_image_range){starts[p], starts[p + 1]};
-    }
-    dt_exchange_region *region = DT_NEW(arena, dt_exchange_region);
-    *region = (dt_exchange_region){dtype, part->combine, 0, starts[n_processes]};
-    crossing_piece piece = {.part = i, .of_process = starts};
-    piece.exchange = new_exchange(hub, !gathers, gathers ? DT_NEEDED_BY_ALL : DT_NEEDED_BY_NOBODY, starts[n_processes], parts, DT_SCHEDULE_AUTO, 1,
-                                  region, part->label, arena);
-    dt_list_push(arena, &bucket->pieces, piece);
+    dt_image_range *elements = DT_NEW_ARRAY(arena, dt_image_range, n_processes), *owned = DT_NEW_ARRAY(arena, dt_image_range, n_processes);
+    for (int p = 0; p < n_processes; p++)
+        elements[p] = (dt_image_range){rows_of(hub, p).first * (int64_t)part->n, rows_of(hub, p).end * (int64_t)part->n};
+    const dt_piece *image = image_of(hub, i, n_processes, elements, arena);
+    for (int p = 0; p < n_processes; p++) owned[p] = (dt_image_range){image->ranges[p].at, image->ranges[p].at + image->ranges[p].n_bytes};
+    add_piece(hub, bucket, image, part->kind == DT_COLLECTIVE_ALL_GATHER ? DT_NEEDED_BY_ALL : DT_NEEDED_BY_NOBODY, owned, DT_SCHEDULE_AUTO, arena);
 }
 
 /* Numbers of tensors become numbers of parts. */
@@ -188,11 +175,12 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
         made->buckets[b].complete_after = buckets[b].complete_after;
         for (int p = 0; p < buckets[b].n_pieces; p++) {
             const dt_piece *piece = of_parts(&buckets[b].pieces[p], parts, arena);
-            int first = piece->ranges[0].tensor;
-            if (dt_local_part(hub, 0, first)->shares == NULL)
-                add_sums(hub, &made->buckets[b], piece, arena);
+            const dt_collective_part *first = first_part(hub, piece);
+            if (first->shares == NULL)
+                add_piece(hub, &made->buckets[b], piece, DT_NEEDED_BY_ALL, NULL, is_for_engine(hub, first) ? DT_SCHEDULE_ENGINE : DT_SCHEDULE_AUTO,
+                          arena);
             else if (piece->ranges[0].first == 0)
-                add_shares(hub, &made->buckets[b], first, arena);
+                add_shares(hub, &made->buckets[b], piece->ranges[0].tensor, arena);
         }
     }
     crossing_bucket *last = &made->buckets[made->n_buckets - 1];
@@ -308,132 +296,99 @@ static void add_copy(const dt_exchange *exchange, int64_t at, size_t n, const dt
     dt_list_push(arena, reductions, copy);
 }
 
-/* Its share of each range of a piece. */
-static void share_sums(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
-    for (int r = 0; r < piece->sums->n_ranges; r++) {
-        const dt_bucket_range *range = &piece->sums->ranges[r];
-        const dt_collective_part *part = dt_local_part(hub, group->rank, range->tensor);
-        size_t bytes = dt_dtype_bytes(dt_dtype_of_sums(part->dtype)), before = (size_t)range->first / bytes, first, end;
-        int n_targets;
-        dt_local_share(group, (size_t)range->n_bytes / bytes, &first, &end);
-        int64_t at = range->at + (int64_t)(first * bytes);
-        add_nodes(hub, range->tensor, piece->exchange, before + first, end - first, at, arena, &work->before);
-        if (piece->lands) continue;
-        void **targets = dt_local_collect_targets(hub, range->tensor, (before + first) * dt_dtype_bytes(part->dtype), arena, &n_targets);
-        add_copy(piece->exchange, at, end - first, part, n_targets, targets, arena, &work->after);
-    }
+/* Elements of a range. */
+typedef struct range_share {
+    size_t first, n; /* of the part */
+    int64_t at;      /* of the image: the first one's byte */
+} range_share;
+
+/* Elements [first, end) of a part that is all in one range. */
+static range_share elements_of(const dt_local_hub *hub, const dt_bucket_range *range, size_t first, size_t end) {
+    int64_t bytes = (int64_t)dt_dtype_bytes(crossing_dtype(dt_local_part(hub, 0, range->tensor)));
+    return (range_share){first, end - first, range->at + (int64_t)first * bytes - range->first};
 }
 
-/* Each member puts its own rows into the image, and takes its share of the rows of each process out of it. */
-static void gather_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
-    int i = piece->part;
-    const dt_collective_part *part = dt_local_part(hub, group->rank, i);
-    int n_processes = hub->options.roles.n_processes, here = hub->options.roles.process;
-    int64_t bytes = (int64_t)dt_dtype_bytes(part->dtype);
+/* This member's share of elements [first, end) of those. */
+static range_share share_of(const dt_group *group, const dt_local_hub *hub, const dt_bucket_range *range, size_t first, size_t end) {
+    size_t share_first, share_end;
+    dt_local_share(group, end - first, &share_first, &share_end);
+    return elements_of(hub, range, first + share_first, first + share_end);
+}
+
+/* The same of all that is in the range. */
+static range_share share_of_range(const dt_group *group, const dt_local_hub *hub, const dt_bucket_range *range) {
+    size_t bytes = dt_dtype_bytes(crossing_dtype(dt_local_part(hub, 0, range->tensor)));
+    return share_of(group, hub, range, (size_t)range->first / bytes, (size_t)(range->first + range->n_bytes) / bytes);
+}
+
+/* To all who want it. */
+static void take_share(const dt_local_hub *hub, const crossing_piece *piece, int i, range_share share, dt_arena *arena, reductions *work) {
+    const dt_collective_part *part = dt_local_part(hub, 0, i);
+    int n_targets;
+    void **targets = dt_local_collect_targets(hub, i, share.first * dt_dtype_bytes(part->dtype), arena, &n_targets);
+    add_copy(piece->exchange, share.at, share.n, part, n_targets, targets, arena, &work->after);
+}
+
+/* Into the image, as it is. */
+static void put(const crossing_piece *piece, const dt_collective_part *part, const void *source, range_share share, dt_arena *arena,
+                reductions *work) {
+    if (share.n == 0) return;
+    dt_tree_source *from = DT_NEW(arena, dt_tree_source);
+    void **target = DT_NEW(arena, void *);
+    *from = (dt_tree_source){source, 1};
+    *target = dt_exchange_at(piece->exchange, 0, share.at);
+    dt_tree_reduction copy = {
+        .dtype = part->dtype, .n_leaves = 1, .n_sources = 1, .sources = from, .n_elements = share.n, .n_targets = 1, .targets = target};
+    dt_list_push(arena, &work->before, copy);
+}
+
+/* Each member's own rows: of its microbatches, in the range of this process. */
+static void share_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
+    const dt_bucket_range *range = &piece->image->ranges[hub->options.roles.process];
+    const dt_collective_part *part = dt_local_part(hub, group->rank, range->tensor);
     for (int m = 0; m < group->n_microbatches; m++) {
-        int64_t row = dt_microbatches_first_row(&group->rows, group->first_microbatch + m) - first_row(hub, here);
-        int64_t rows = dt_microbatches_rows(&group->rows, group->first_microbatch + m);
-        dt_tree_source *source = DT_NEW(arena, dt_tree_source);
-        void **target = DT_NEW(arena, void *);
-        if (rows == 0) continue;
-        *source = (dt_tree_source){part->sources[m], 1};
-        *target = dt_exchange_at(piece->exchange, 0, piece->of_process[here] + row * (int64_t)part->n * bytes);
-        dt_tree_reduction copy = {.dtype = part->dtype,
-                                  .n_leaves = 1,
-                                  .n_sources = 1,
-                                  .sources = source,
-                                  .n_elements = (size_t)rows * part->n,
-                                  .n_targets = 1,
-                                  .targets = target};
-        dt_list_push(arena, &work->before, copy);
-    }
-    for (int p = 0; p < n_processes; p++) {
-        size_t first, end;
-        int n_targets;
-        dt_local_share(group, (size_t)n_rows(hub, p) * part->n, &first, &end);
-        if (first == end) continue;
-        int64_t skipped = (int64_t)first * bytes;
-        void **targets = dt_local_collect_targets(hub, i, (size_t)(first_row(hub, p) * (int64_t)part->n * bytes + skipped), arena, &n_targets);
-        add_copy(piece->exchange, piece->of_process[p] + skipped, end - first, part, n_targets, targets, arena, &work->after);
+        size_t first = (size_t)dt_microbatches_first_row(&group->rows, group->first_microbatch + m) * part->n;
+        size_t n = (size_t)dt_microbatches_rows(&group->rows, group->first_microbatch + m) * part->n;
+        range_share own = elements_of(hub, range, first, first + n);
+        if (part->kind == DT_COLLECTIVE_ALL_GATHER)
+            put(piece, part, part->sources[m], own, arena, work);
+        else
+            add_copy(piece->exchange, own.at, own.n, part, 1, &part->targets[m], arena, &work->after);
     }
 }
 
-/* Each member adds up its share of the rows of each process, and takes those of its own microbatches. */
-static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
-    int i = piece->part;
-    const dt_collective_part *part = dt_local_part(hub, group->rank, i);
-    int n_processes = hub->options.roles.n_processes, here = hub->options.roles.process;
-    int64_t bytes = (int64_t)dt_dtype_bytes(dt_dtype_of_sums(part->dtype));
-    for (int p = 0; p < n_processes; p++) {
-        size_t first, end;
-        dt_local_share(group, (size_t)n_rows(hub, p) * part->n, &first, &end);
-        add_nodes(hub, i, piece->exchange, (size_t)first_row(hub, p) * part->n + first, end - first, piece->of_process[p] + (int64_t)first * bytes,
-                  arena, &work->before);
-    }
-    for (int m = 0; m < group->n_microbatches; m++) {
-        int64_t row = dt_microbatches_first_row(&group->rows, group->first_microbatch + m) - first_row(hub, here);
-        int64_t rows = dt_microbatches_rows(&group->rows, group->first_microbatch + m);
-        add_copy(piece->exchange, piece->of_process[here] + row * (int64_t)part->n * bytes, (size_t)rows * part->n, part, 1, &part->targets[m], arena,
-                 &work->after);
+/* Of what is shared out: this process's share, as this member has it or another one, or takes it. */
+static void share_own(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
+    const dt_bucket_range *range = &piece->image->ranges[0];
+    const dt_collective_part *part = dt_local_part(hub, group->rank, range->tensor);
+    int here = hub->options.roles.process;
+    range_share own = share_of(group, hub, range, (size_t)part->shares[here], (size_t)part->shares[here + 1]);
+    if (part->kind != DT_COLLECTIVE_ALL_GATHER) {
+        take_share(hub, piece, range->tensor, own, arena, work);
+    } else if (own.n > 0) {
+        const char *source = dt_local_owner(hub, group->rank, range->tensor)->sources[0];
+        put(piece, part, source + own.first * dt_dtype_bytes(part->dtype), own, arena, work);
     }
 }
 
-/* Each member adds up its part of all shares, and takes its part of the process's own, with the first piece. */
-static void scatter_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
-    int i = piece->part, here = hub->options.roles.process, n_targets;
-    const dt_collective_part *part = dt_local_part(hub, group->rank, i);
-    int64_t bytes = (int64_t)dt_dtype_bytes(dt_dtype_of_sums(part->dtype));
-    size_t first, end;
-    dt_local_share(group, part->n, &first, &end);
-    add_nodes(hub, i, piece->exchange, first, end - first, (int64_t)first * bytes, arena, &work->before);
-    if (piece->lands) return;
-    dt_local_share(group, (size_t)(part->shares[here + 1] - part->shares[here]), &first, &end);
-    size_t at = (size_t)part->shares[here] + first;
-    void **targets = dt_local_collect_targets(hub, i, at * dt_dtype_bytes(part->dtype), arena, &n_targets);
-    add_copy(piece->exchange, (int64_t)at * bytes, end - first, part, n_targets, targets, arena, &work->after);
-}
-
-/* Each member puts its part of the process's own share, as it or another member has it, into the image, and takes its part of all shares out of it,
- * with the first piece. */
-static void gather_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
-    int i = piece->part, here = hub->options.roles.process, n_targets;
-    const dt_collective_part *part = dt_local_part(hub, group->rank, i);
-    size_t bytes = dt_dtype_bytes(part->dtype), first, end;
-    if (piece->lands) return;
-    dt_local_share(group, (size_t)(part->shares[here + 1] - part->shares[here]), &first, &end);
-    size_t at = ((size_t)part->shares[here] + first) * bytes;
-    if (first < end) {
-        dt_tree_source *source = DT_NEW(arena, dt_tree_source);
-        void **target = DT_NEW(arena, void *);
-        *source = (dt_tree_source){(const char *)dt_local_owner(hub, group->rank, i)->sources[0] + at, 1};
-        *target = dt_exchange_at(piece->exchange, 0, (int64_t)at);
-        dt_tree_reduction copy = {
-            .dtype = part->dtype, .n_leaves = 1, .n_sources = 1, .sources = source, .n_elements = end - first, .n_targets = 1, .targets = target};
-        dt_list_push(arena, &work->before, copy);
-    }
-    if (piece->exchange->schedule.slots[0].n_bytes < (int64_t)(part->n * bytes)) return; /* it keeps its own share alone */
-    dt_local_share(group, part->n, &first, &end);
-    void **targets = dt_local_collect_targets(hub, i, first * bytes, arena, &n_targets);
-    add_copy(piece->exchange, (int64_t)(first * bytes), end - first, part, n_targets, targets, arena, &work->after);
-}
-
-static void share_out(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
-    if (piece->exchange->like != NULL) return;
-    if (dt_local_part(hub, group->rank, piece->part)->kind == DT_COLLECTIVE_ALL_GATHER)
-        gather_shares(group, hub, piece, arena, work);
-    else
-        scatter_shares(group, hub, piece, arena, work);
-}
-
+/* What a member does for a piece: its share of each range of sums, before; and of each that all processes have in the end, after. What is in pieces
+ * of its own it does with the first one. */
 static void share_piece(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
-    if (piece->sums != NULL)
-        share_sums(group, hub, piece, arena, work);
-    else if (dt_local_part(hub, group->rank, piece->part)->shares != NULL)
-        share_out(group, hub, piece, arena, work);
-    else if (dt_local_part(hub, group->rank, piece->part)->kind == DT_COLLECTIVE_ALL_GATHER)
-        gather_rows(group, hub, piece, arena, work);
-    else
-        scatter_rows(group, hub, piece, arena, work);
+    const dt_collective_part *first = dt_local_part(hub, group->rank, piece->image->ranges[0].tensor);
+    bool adds = piece->exchange->kind != DT_COLLECTIVE_ALL_GATHER, is_all_here = piece->exchange->schedule.slots[0].n_bytes == piece->image->n_bytes;
+    if (piece->exchange->like != NULL) return;
+    for (int r = 0; r < piece->image->n_ranges; r++) {
+        const dt_bucket_range *range = &piece->image->ranges[r];
+        range_share share = share_of_range(group, hub, range);
+        if (adds) add_nodes(hub, range->tensor, piece->exchange, share.first, share.n, share.at, arena, &work->before);
+        if (!piece->lands && piece->exchange->kind != DT_COLLECTIVE_REDUCE_SCATTER && is_all_here)
+            take_share(hub, piece, range->tensor, share, arena, work);
+    }
+    if (piece->lands) return;
+    if (first->shares != NULL)
+        share_own(group, hub, piece, arena, work);
+    else if (first->kind != DT_COLLECTIVE_ALL_REDUCE)
+        share_rows(group, hub, piece, arena, work);
 }
 
 /* ---- what a device does itself ---- */
@@ -481,7 +436,7 @@ static void add_rounds(const crossing_bucket *bucket, dt_arena *arena, dt_operat
 static void lower_exchanges(const dt_local_hub *hub, const crossing_bucket *bucket, dt_arena *arena) {
     for (size_t p = 0; p < bucket->pieces.n; p++) {
         const crossing_piece *piece = &bucket->pieces.items[p];
-        if (piece->lands && piece->sums == NULL) dt_exchange_land(piece->exchange, only_place(hub, piece->part, arena));
+        if (piece->lands) dt_exchange_land(piece->exchange, only_place(hub, piece->image, arena));
         dt_exchange_lower(piece->exchange, arena);
     }
 }
