@@ -186,7 +186,7 @@ static dt_status *time_steps(const dt_kernels *kernels, int step, double *second
     if (status == NULL) status = dt_session_initialize(session);
     for (int i = -1; i < STEPS && status == NULL; i++) {
         double began = dt_seconds_now();
-        status = dt_session_run(session, step, &(dt_batch){inputs, dt_session_global_batch(session), i + 1}, NULL);
+        status = dt_session_run(session, step, &(dt_batch){.inputs = inputs, .rows = dt_session_global_batch(session), .counter = i + 1}, NULL);
         if (i >= 0) times[i] = dt_seconds_now() - began;
     }
     dt_session_destroy(session);

@@ -192,7 +192,8 @@ typedef struct dtrt_event {
     const dtrt_report_array *arrays; /* [n_arrays]: the reports with a shape */
 } dtrt_event;
 
-/* Other than 0 asks for the end, as a signal does that dtrun gets: the step is finished, a checkpoint written where there are any. */
+/* Other than 0 asks for the end, as a signal does that dtrun gets: the step is finished, and with several processes perhaps the next one; a
+ * checkpoint is written where there are any. */
 typedef int dtrt_event_callback(void *context, dtrt_session *session, const dtrt_event *event);
 
 typedef enum dtrt_text_format {

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-_Static_assert(sizeof(dt_step_record) <= DT_RECORD_BYTES, "a record has room for what is said before a step");
+_Static_assert(sizeof(dt_step_notice) == DT_STEP_NOTICE_BYTES, "a record has room for what is said before a step");
 
 enum {
     NAME_BYTES = 160
@@ -58,11 +58,11 @@ dt_status *dt_data_check_error(const char *who, const char *what, const char *na
 }
 
 /* Process 0: the first of the others that has read something else. */
-static dt_status *compare(dt_session *session, const dt_pipeline *pipeline, const dt_step_record *records) {
+static dt_status *compare(dt_session *session, const dt_pipeline *pipeline, const dt_step_notice *notices) {
     for (int p = 1; p < dt_session_n_processes(session); p++) {
         bool differs;
         dt_text what = {0};
-        dt_pipeline_compare_part(pipeline, p, &records[p].marks, &differs, &what);
+        dt_pipeline_compare_part(pipeline, p, &notices[p].marks, &differs, &what);
         if (!differs) continue;
         char who[NAME_BYTES];
         dt_session_print_process(session, p, who, sizeof who);
@@ -76,15 +76,18 @@ static dt_status *compare(dt_session *session, const dt_pipeline *pipeline, cons
     return NULL;
 }
 
-dt_status *dt_data_check_step(dt_session *session, const dt_pipeline *pipeline, dt_step_record *records, bool stops, bool *stopped) {
-    int n = dt_session_n_processes(session), here = n > 1 ? dt_processes_number(processes_of(session)) : 0;
-    *stopped = stops;
-    if (n == 1) return NULL;
-    records[here].stops = stops;
-    dt_pipeline_fold_marks(pipeline, &records[here].marks);
-    DT_TRY(dt_session_gather_records(session, records, sizeof *records));
-    for (int p = 0; p < n; p++) *stopped = *stopped || records[p].stops != 0;
-    return *stopped || !dt_pipeline_compares(pipeline) ? NULL : compare(session, pipeline, records);
+dt_status *dt_data_check_step(dt_session *session, const dt_pipeline *pipeline, const dt_notices *told, bool *stopped) {
+    int n = dt_session_n_processes(session), n_known = 0, n_stop = 0;
+    dt_step_notice *notices = told->all;
+    for (int p = 0; p < n; p++) n_known += notices[p].is_known;
+    if (n_known < n) {
+        told->write(told->context, &notices[n > 1 ? dt_processes_number(processes_of(session)) : 0]);
+        DT_TRY(dt_session_gather_records(session, notices, sizeof *notices));
+    }
+    for (int p = 0; p < n; p++) n_stop += notices[p].stops;
+    notices[0].is_known = false;
+    *stopped = n_stop > 0;
+    return *stopped || !dt_pipeline_compares(pipeline) ? NULL : compare(session, pipeline, notices);
 }
 
 dt_status *dt_data_check_start(dt_session *session, const dt_pipeline *pipeline) {

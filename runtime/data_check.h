@@ -11,16 +11,17 @@
 
 #define DT_DATA_CHECK_HELP "--data names a folder that has the same files on all machines"
 
-/* What a process says before each step. */
-typedef struct dt_step_record {
-    int64_t stops;
+/* What a process says before each step: with the step before (dt_batch.notices), or else by itself. */
+typedef struct dt_step_notice {
+    int32_t is_known; /* the batch was there */
+    int32_t stops;
     dt_folded_marks marks;
-} dt_step_record;
+} dt_step_notice;
 
-/* Each process of a session says whether it is to stop, and what it has read for the batch that its pipeline gave last. *stopped: one is. records
- * [processes] are the caller's. DT_FAILED_PRECONDITION, in process 0: another one has read something else; a worker of parameter servers leaves, and
- * everybody else gets DT_ABORTED. */
-dt_status *dt_data_check_step(dt_session *session, const dt_pipeline *pipeline, dt_step_record *records, bool stops, bool *stopped);
+/* Each process of a session has said whether it is to stop, and what it has read for the batch that its pipeline gave last; where one did not know
+ * that yet, all say so now. What they say, told->all, dt_step_notice [processes], is used up. *stopped: one is to stop. DT_FAILED_PRECONDITION, in
+ * process 0: another one has read something else; a worker of parameter servers leaves, and everybody else gets DT_ABORTED. */
+dt_status *dt_data_check_step(dt_session *session, const dt_pipeline *pipeline, const dt_notices *told, bool *stopped);
 
 /* Before the first step, in all processes: they find the same numbers, types and shapes. */
 dt_status *dt_data_check_start(dt_session *session, const dt_pipeline *pipeline);

@@ -10,7 +10,7 @@ static dt_status *evaluate_all(dt_runner *runner, dt_pipeline *pipeline, const d
     dt_runner_outcome outcome = DT_RUNNER_RAN;
     DT_TRY(dt_runner_begin(runner, pipeline, 0, 0));
     for (int64_t batch = 0; outcome == DT_RUNNER_RAN; batch++) {
-        DT_TRY(dt_runner_step(runner, batch, atomic_load(options->stop) != 0, &outcome));
+        DT_TRY(dt_runner_step(runner, batch, false, &outcome));
         if (outcome != DT_RUNNER_RAN || !dt_log_wants_progress(log)) continue;
         dt_log_epoch so_far = dt_runner_summary(runner, false);
         dt_log_values values = dt_runner_epoch_values(runner);

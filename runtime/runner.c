@@ -23,7 +23,9 @@ struct dt_runner {
     double *numbers;           /* [n_numbers] these */
     dtrt_report_array *arrays; /* [n_arrays] the others */
     int n_numbers, n_arrays;
-    dt_step_record *records; /* [processes] */
+    dt_step_notice *notices; /* [processes] of the next step, */
+    dt_notices told;         /* which go with the one before */
+    bool stops;              /* the caller said so last */
 
     dt_pipeline_batch next; /* fetched ahead */
     bool has_next;
@@ -53,6 +55,15 @@ static void sort_reports(dt_runner *runner, const dt_artifact *artifact) {
     }
 }
 
+/* What is said before a step, with the one before it where its batch was fetched ahead, or lies ready. At the end of an epoch nobody stops. */
+static void tell(void *context, void *notice) {
+    dt_runner *runner = context;
+    dt_step_notice *mine = notice;
+    int64_t rows = dt_pipeline_fold_marks(runner->pipeline, !runner->has_next, &mine->marks);
+    mine->is_known = rows >= 0;
+    mine->stops = rows != 0 && (runner->stops || dt_pipeline_is_to_stop(runner->pipeline));
+}
+
 static dt_status *fill(dt_runner *runner, const dt_kernels *kernels) {
     size_t n = (size_t)runner->about->n_reports;
     DT_TRY(dt_reports_create(kernels, runner->step, &runner->reports));
@@ -61,9 +72,10 @@ static dt_status *fill(dt_runner *runner, const dt_kernels *kernels) {
     runner->names = dt_allocate_zeroed(n, sizeof *runner->names);
     runner->numbers = dt_allocate_zeroed(n, sizeof *runner->numbers);
     runner->arrays = dt_allocate_zeroed(n, sizeof *runner->arrays);
-    runner->records = dt_allocate_zeroed((size_t)dt_session_n_processes(runner->session), sizeof *runner->records);
+    runner->notices = dt_allocate_zeroed((size_t)dt_session_n_processes(runner->session), sizeof *runner->notices);
+    runner->told = (dt_notices){.write = tell, .context = runner, .all = runner->notices};
     bool complete = runner->aggregates != NULL && runner->values != NULL && runner->names != NULL && runner->numbers != NULL &&
-                    runner->arrays != NULL && runner->records != NULL;
+                    runner->arrays != NULL && runner->notices != NULL;
     if (!complete) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     sort_reports(runner, dt_kernels_artifact(kernels));
     return NULL;
@@ -95,7 +107,7 @@ void dt_runner_destroy(dt_runner *runner) {
     dt_release(runner->names);
     dt_release(runner->numbers);
     dt_release(runner->arrays);
-    dt_release(runner->records);
+    dt_release(runner->notices);
     dt_release(runner);
 }
 
@@ -104,6 +116,7 @@ void dt_runner_go_to(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, in
     dt_status_free(runner->next_status);
     runner->next_status = NULL;
     runner->has_next = runner->staged = false;
+    runner->notices[0].is_known = false;
     runner->position = position;
     runner->epoch = epoch;
     runner->n_steps = runner->n_examples = runner->n_first = runner->n_bad = runner->n_bad_told = 0;
@@ -202,11 +215,13 @@ static dt_status *fetch_ahead(dt_runner *runner, int64_t counter) {
     return NULL;
 }
 
-/* Runs a batch, and fetches the next one meanwhile. The wait for that cost nothing if the device still had to be waited for. */
+/* Runs a batch, and fetches the next one meanwhile, where that gains something. The wait for it cost nothing if the device still had to be waited
+ * for.
+ */
 static dt_status *run_and_fetch(dt_runner *runner, const dt_batch *batch) {
     static const double HARDLY_SECONDS = 20e-6;
     DT_TRY(dt_session_start(runner->session, runner->step, batch));
-    DT_TRY(fetch_ahead(runner, batch->counter + 1));
+    if (dt_session_stages(runner->session, runner->step)) DT_TRY(fetch_ahead(runner, batch->counter + 1));
     double fetched = dt_seconds_now();
     DT_TRY(dt_session_finish(runner->session, runner->aggregates));
     if (dt_seconds_now() - fetched > HARDLY_SECONDS) runner->next.waited = 0;
@@ -216,6 +231,10 @@ static dt_status *run_and_fetch(dt_runner *runner, const dt_batch *batch) {
 /* What follows a batch that has run: it counts, whatever is wrong with it. */
 static dt_status *account(dt_runner *runner, int64_t rows, int64_t counter, int64_t before) {
     runner->n_run++;
+    if (before >= 0) {
+        runner->position += rows;
+        runner->now = runner->last_done = dt_seconds_now();
+    }
     if (runner->n_steps++ == 0) {
         runner->first_done = runner->now;
         runner->n_first = rows;
@@ -235,22 +254,21 @@ dt_status *dt_runner_run(dt_runner *runner, const dt_batch *batch) {
 dt_status *dt_runner_run_at(dt_runner *runner, const dt_batch *batch, int64_t first) {
     runner->now = dt_seconds_now();
     DT_TRY(dt_session_run(runner->session, runner->step, batch, runner->aggregates));
-    runner->position += batch->rows;
-    runner->now = runner->last_done = dt_seconds_now();
     return account(runner, batch->rows, batch->counter, first);
 }
 
 dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runner_outcome *outcome) {
     int64_t before = runner->position;
     *outcome = DT_RUNNER_RAN;
+    runner->stops = stop;
     bool stopped;
     dt_status *status = runner->has_next ? runner->next_status : fetch(runner);
     runner->next_status = NULL;
     DT_TRY(status);
     dt_pipeline_batch batch = runner->next;
     /* No process runs a step that another one does not run, or on other data. */
-    DT_TRY(dt_data_check_step(runner->session, runner->pipeline, runner->records, batch.stopped || (stop && batch.rows > 0), &stopped));
-    dt_batch run = {.inputs = runner->staged ? NULL : batch.inputs, .rows = batch.rows, .counter = counter};
+    DT_TRY(dt_data_check_step(runner->session, runner->pipeline, &runner->told, &stopped));
+    dt_batch run = {.inputs = runner->staged ? NULL : batch.inputs, .rows = batch.rows, .counter = counter, .notices = &runner->told};
     runner->has_next = runner->staged = false;
     runner->waited += batch.waited;
     runner->now = dt_seconds_now();
@@ -258,12 +276,7 @@ dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runn
         *outcome = stopped ? DT_RUNNER_STOPPED : DT_RUNNER_EPOCH_OVER;
         return NULL;
     }
-    if (dt_session_stages(runner->session, runner->step))
-        DT_TRY(run_and_fetch(runner, &run));
-    else
-        DT_TRY(dt_session_run(runner->session, runner->step, &run, runner->aggregates));
-    runner->position += batch.rows;
-    runner->now = runner->last_done = dt_seconds_now();
+    DT_TRY(run_and_fetch(runner, &run));
     return account(runner, batch.rows, counter, before);
 }
 

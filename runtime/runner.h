@@ -36,8 +36,9 @@ dt_status *dt_runner_run_at(dt_runner *runner, const dt_batch *batch, int64_t fi
 /* Runs a batch of the caller's. Fails as dt_runner_step does. */
 dt_status *dt_runner_run(dt_runner *runner, const dt_batch *batch);
 
-/* Runs the next batch of the pipeline, if there is one and no process says `stop`. Fails for an index out of range (unless ignored) and for a report
- * that is not a number: with step and example, or step and report; the batch then has run, and counts. `counter` is launch.counter. */
+/* Runs the next batch of the pipeline, if there is one and no process says `stop`, or has a pipeline that says so. Fails for an index out of range
+ * (unless ignored) and for a report that is not a number: with step and example, or step and report; the batch then has run, and counts. `counter` is
+ * launch.counter. */
 dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runner_outcome *outcome);
 
 int64_t dt_runner_n_run(const dt_runner *runner);    /* batches that have run, also where what they left was an error; from 1 on there are values */

@@ -548,7 +548,7 @@ void dt_pipeline_pick(dt_pipeline *pipeline, int64_t batch) {
 }
 
 static bool is_over(const dt_pipeline *pipeline) { return pipeline->ended && pipeline->n_taken == pipeline->n_begun; }
-static bool asked_to_stop(const dt_pipeline *pipeline) { return pipeline->options.stop != NULL && atomic_load(pipeline->options.stop) != 0; }
+bool dt_pipeline_is_to_stop(const dt_pipeline *pipeline) { return pipeline->options.stop != NULL && atomic_load(pipeline->options.stop) != 0; }
 
 /* Until something has changed, or it is time to look whether the caller is to stop. The lock is held. */
 static void wait_for_change(dt_pipeline *pipeline) {
@@ -579,7 +579,7 @@ static dt_status *take(dt_pipeline *pipeline, slot **batch, bool *stopped) {
     slot *wanted = &pipeline->slots[pipeline->n_taken % pipeline->n_slots];
     bool waits = !wanted->ready && !is_over(pipeline);
     if (waits) dt_progress_set(pipeline->options.progress, DT_ACTIVITY_READING);
-    while (!wanted->ready && !is_over(pipeline) && !asked_to_stop(pipeline)) wait_for_change(pipeline);
+    while (!wanted->ready && !is_over(pipeline) && !dt_pipeline_is_to_stop(pipeline)) wait_for_change(pipeline);
     if (waits) dt_progress_set(pipeline->options.progress, DT_ACTIVITY_COMPUTING);
     *stopped = !wanted->ready && !is_over(pipeline);
     if (*stopped) return NULL;
@@ -638,15 +638,22 @@ static const slot *held(const dt_pipeline *pipeline) {
     return pipeline->holding ? &pipeline->slots[(pipeline->n_taken - 1) % pipeline->n_slots] : NULL;
 }
 
-static void fold(const dt_pipeline *pipeline, dt_row_range part, dt_folded_marks *folded) {
-    const slot *batch = held(pipeline);
+static void fold(const dt_pipeline *pipeline, const slot *batch, dt_row_range part, dt_folded_marks *folded) {
     int n_columns = pipeline->source->n_columns;
     int64_t n_rows = batch != NULL && batch->marks != NULL ? dt_row_range_valid(part, batch->rows) : 0;
     const uint64_t *marks = n_rows > 0 ? batch->marks + (part.first - pipeline->known.first) * n_columns : NULL;
     dt_marks_fold(marks, n_rows, n_columns, n_rows > 0 ? batch->first / pipeline->global_batch : 0, folded);
 }
 
-void dt_pipeline_fold_marks(const dt_pipeline *pipeline, dt_folded_marks *folded) { fold(pipeline, pipeline->part, folded); }
+int64_t dt_pipeline_fold_marks(dt_pipeline *pipeline, bool ahead, dt_folded_marks *folded) {
+    pthread_mutex_lock(&pipeline->lock);
+    const slot *batch = held(pipeline), *next = &pipeline->slots[pipeline->n_taken % pipeline->n_slots];
+    if (ahead) batch = next->ready && next->status == NULL ? next : NULL;
+    bool ends = is_over(pipeline) && pipeline->end_status == NULL && !pipeline->failed;
+    pthread_mutex_unlock(&pipeline->lock);
+    fold(pipeline, batch, pipeline->part, folded);
+    return batch != NULL ? batch->rows : ends ? 0 : -1;
+}
 
 /* Of rows [n] of the source, of which one differs, in one of some columns. */
 static void print_rows(const dt_pipeline *pipeline, const int64_t *rows, int64_t n, const dt_marks_place *place, dt_text *text) {
@@ -690,7 +697,7 @@ void dt_pipeline_compare_part(const dt_pipeline *pipeline, int process, const dt
     dt_row_range part = pipeline->parts[process];
     const slot *batch = held(pipeline);
     int64_t n_valid = batch != NULL ? dt_row_range_valid(part, batch->rows) : 0, rows[4];
-    fold(pipeline, part, &here);
+    fold(pipeline, batch, part, &here);
     *differs = dt_marks_differ(&here, folded, n_valid, pipeline->source->n_columns, &place);
     if (!*differs) return;
     int64_t n = place.end - place.first, n_found = n < 4 ? n : 4;

@@ -83,6 +83,9 @@ typedef struct dt_pipeline_batch {
     double waited;             /* seconds that this call waited for it */
 } dt_pipeline_batch;
 
+/* Whether the options' `stop` says so. */
+bool dt_pipeline_is_to_stop(const dt_pipeline *pipeline);
+
 /* The next global batch. It is valid until the next call. After one that was stopped the pipeline can be started again, or closed. */
 dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch);
 
@@ -96,8 +99,9 @@ void dt_pipeline_print_example(dt_pipeline *pipeline, int step, int64_t position
 uint64_t dt_pipeline_layout(const dt_pipeline *pipeline);
 /* Whether it compares what others read, with options.parts. */
 bool dt_pipeline_compares(const dt_pipeline *pipeline);
-/* Of this process's part of the batch that it has. */
-void dt_pipeline_fold_marks(const dt_pipeline *pipeline, dt_folded_marks *folded);
+/* Of this process's part of the batch that it has, or of the one that dt_pipeline_next will give. Returns the batch's rows; 0: the epoch is over; -1:
+ * it is not there yet, or it fails. */
+int64_t dt_pipeline_fold_marks(dt_pipeline *pipeline, bool ahead, dt_folded_marks *folded);
 /* With options.parts: whether process `process` has made its part of the batch that this one has from what is here too. *differs: what of it is not,
  * for people: "row 17 (from 0) of labels.gz". */
 void dt_pipeline_compare_part(const dt_pipeline *pipeline, int process, const dt_folded_marks *folded, bool *differs, dt_text *what);

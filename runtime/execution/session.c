@@ -51,18 +51,14 @@ dt_status *dt_session_usable(const dt_session *session) {
 
 static dt_recorder *recorder_of(const dt_session *session) { return dt_timeline_main(session->options.timeline); }
 
-static dt_status *gather(dt_session *session, void *records, size_t bytes, const dt_step_context *context) {
+dt_status *dt_session_gather_records(dt_session *session, void *records, size_t bytes) {
     double began = dt_recorder_now(recorder_of(session));
+    dt_step_context context = {.step = session->running.step != NULL ? session->running.step : "start", .number = session->running.launch.counter};
     if (session->n_processes == 1) return NULL;
-    DT_TRY(dt_processes_gather(session->options.processes, records, bytes, context));
-    dt_span span = {.began = began, .kind = DT_SPAN_WAIT, .name = "gather", .step = context->step, .number = context->number};
+    DT_TRY(dt_processes_gather(session->options.processes, records, bytes, &context));
+    dt_span span = {.began = began, .kind = DT_SPAN_WAIT, .name = "gather", .step = context.step, .number = context.number};
     dt_recorder_end(recorder_of(session), span);
     return NULL;
-}
-
-dt_status *dt_session_gather_records(dt_session *session, void *records, size_t bytes) {
-    const char *step = session->running.step != NULL ? session->running.step : "start";
-    return gather(session, records, bytes, &(dt_step_context){.step = step, .number = session->running.launch.counter});
 }
 
 int dt_session_n_processes(const dt_session *session) { return session->n_processes; }
@@ -172,16 +168,19 @@ static int n_together(const dt_session *session, int n_microbatches) {
     return !has_wire || n_microbatches == 0 ? 1 : n_microbatches < MOST_TOGETHER ? n_microbatches : MOST_TOGETHER;
 }
 
-/* Of the microbatches of this process. Others are told. */
+/* Of the microbatches of this process. Others are told, and with it what the caller has to say. */
 static void count_bad_indices(void *context) {
     dt_session *session = context;
-    dt_bad_index *here = &session->bad_indices[session->process];
+    dt_step_record *record = &session->records[session->process];
+    const dt_notices *notices = session->batch.notices;
+    dt_bad_index *here = &record->bad_index;
     if (session->step < 0) return; /* initial values have no microbatches */
     *here = session->rows != NULL ? *dt_row_steps_bad_index(session->rows) : (dt_bad_index){0};
     for (int e = 0; e < session->n_executors; e++)
         for (int m = 0; m < session->executors[e].memory.n_microbatches; m++) dt_bad_index_add(here, &session->executors[e].bad_index[m]);
+    if (notices != NULL && session->n_processes > 1) notices->write(notices->context, record->notice);
     dt_step_context at = {.step = session->running.step, .number = session->running.launch.counter};
-    dt_processes_begin_gather(session->options.processes, here, sizeof *here, &at);
+    dt_processes_begin_gather(session->options.processes, record, sizeof *record, &at);
     session->is_counted = true;
 }
 
@@ -332,7 +331,7 @@ static dt_status *open_executors(dt_session *session) {
     n += session->n_idle;
     session->executors = DT_NEW_ARRAY(session->arena, dt_executor, n);
     session->peers = DT_NEW_ARRAY(session->arena, dt_executor *, n);
-    session->bad_indices = DT_NEW_ARRAY(session->arena, dt_bad_index, session->n_processes);
+    session->records = DT_NEW_ARRAY(session->arena, dt_step_record, session->n_processes);
     if (session->options.check_numerics) {
         if (n != 1 || !session->spec.kind->reads_host || session->options.forward_only)
             return dt_error(DT_INVALID_ARGUMENT, "numerics are checked on one core of each process, in a session that has all variables");
@@ -553,9 +552,8 @@ static dt_status *initialize_elsewhere(dt_session *session) {
 
 /* All processes find the same one first. */
 static dt_status *collect_numerics(dt_session *session) {
-    dt_step_context context = {.step = session->running.step, .number = session->running.launch.counter};
     if (session->numerics == NULL) return NULL;
-    DT_TRY(gather(session, session->numerics, sizeof *session->numerics, &context));
+    DT_TRY(dt_session_gather_records(session, session->numerics, sizeof *session->numerics));
     session->first_numerics = session->numerics[0];
     for (int p = 1; p < session->n_processes; p++) session->first_numerics = *dt_numerics_first(&session->first_numerics, &session->numerics[p]);
     return NULL;
@@ -587,14 +585,18 @@ dt_status *dt_session_initialize(dt_session *session) {
  */
 static dt_status *collect_bad_index(dt_session *session) {
     const dt_executor *first = &session->executors[0];
+    const dt_notices *notices = session->batch.notices;
     if (!session->is_counted) count_bad_indices(session);
     session->is_counted = false;
     double began = dt_seconds_now();
-    DT_TRY(dt_processes_end_gather(session->options.processes, session->bad_indices, sizeof *session->bad_indices));
+    DT_TRY(dt_processes_end_gather(session->options.processes, session->records, sizeof *session->records));
     session->gathering_seconds = dt_seconds_now() - began;
     if (session->n_processes > 1) record(session, DT_SPAN_WAIT, "gather", began);
     session->bad_index = first->bad_index[first->memory.n_microbatches];
-    for (int p = 0; p < session->n_processes; p++) dt_bad_index_add(&session->bad_index, &session->bad_indices[p]);
+    for (int p = 0; p < session->n_processes; p++) {
+        dt_bad_index_add(&session->bad_index, &session->records[p].bad_index);
+        if (notices != NULL) memcpy((char *)notices->all + p * DT_STEP_NOTICE_BYTES, session->records[p].notice, DT_STEP_NOTICE_BYTES);
+    }
     return NULL;
 }
 
@@ -634,7 +636,7 @@ static dt_status *finish_step(dt_session *session) {
 }
 
 dt_status *dt_session_run_within(dt_session *session, int step, const dt_batch *batch) {
-    DT_TRY(start_function(session, step, batch));
+    DT_TRY(start_function(session, step, &(dt_batch){.inputs = batch->inputs, .rows = batch->rows, .counter = batch->counter}));
     return finish_function(session);
 }
 

@@ -125,6 +125,17 @@ bool dt_session_collects_in_parts(const dt_artifact_variable *variable, const dt
  * DT_DATA_LOSS. */
 dt_status *dt_session_take_rows(const dt_session *session, int variable, const int64_t *rows, int64_t n, char **values, size_t *bytes);
 
+enum {
+    DT_STEP_NOTICE_BYTES = DT_RECORD_BYTES - (int)sizeof(dt_bad_index)
+};
+
+/* What processes tell one another with a step, in the record of its bad indices, which crosses while the step still runs. All do, or none. */
+typedef struct dt_notices {
+    void (*write)(void *context, void *notice); /* this process's; called once in the step, by the caller's thread */
+    void *context;
+    void *all; /* [processes] of DT_STEP_NOTICE_BYTES, when the step is over */
+} dt_notices;
+
 /* The next global batch. */
 typedef struct dt_batch {
     const void *const *inputs; /* [n_inputs of the step] each dense [rows, …] (or one element without B), element aligned, with DT_SLACK_BYTES
@@ -132,6 +143,7 @@ typedef struct dt_batch {
                                   and until dt_session_result has been asked for results that are inputs */
     int64_t rows;              /* valid rows of all processes, 1 to n * V */
     int64_t counter;           /* launch.counter: the training step from 0; in other steps the number of the batch */
+    const dt_notices *notices; /* NULL: there are none. Nobody calls it where there is one process */
 } dt_batch;
 
 /* Runs step `step` (index in the artifact) on a batch.

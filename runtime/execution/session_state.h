@@ -8,6 +8,12 @@
 #include "runtime/execution/session.h"
 #include "runtime/threads/thread_pool.h"
 
+/* What a process says with a step. */
+typedef struct dt_step_record {
+    dt_bad_index bad_index;
+    char notice[DT_STEP_NOTICE_BYTES];
+} dt_step_record;
+
 struct dt_session {
     dt_arena *arena; /* of the executors and what they run */
     const dt_kernels *kernels;
@@ -37,7 +43,7 @@ struct dt_session {
     dt_batch batch;
     double began; /* where it is recorded */
     dt_bad_index bad_index;
-    dt_bad_index *bad_indices;  /* [n_processes] on the way */
+    dt_step_record *records;    /* [n_processes] on the way */
     bool is_counted;            /* this process's is on its way */
     dt_numerics first_numerics; /* of all processes, in the last run */
     dt_numerics *numerics;      /* [n_processes] on the way; NULL: nobody asks */

@@ -33,6 +33,8 @@ for begin, end in trace.exchanges:
         by_process[begin["pid"]][a["tag"], begin["name"], a["step"], a["segment"]].append((begin["began"], end["began"]))
 check(len(by_process) == N and by_process[1].keys() == by_process[2].keys(), [sorted(found) for found in by_process.values()])
 check(len({key[0] for key in by_process[1]}) >= 3, sorted(by_process[1]))
+records = collections.Counter(key[2] for key, times in by_process[1].items() if key[0] == 0 for _ in times)
+check(1 in records.values(), f"what is said before a step goes with the one before: {records}")
 error = 1000 * 2 * trace.about["clock_error_microseconds"]
 for key in by_process[1]:
     for times in zip(*(by_process[p][key] for p in by_process)):

@@ -291,6 +291,50 @@ static void a_wait_is_stopped_and_a_batch_given_up(void **state) {
     assert_int_equal(n_calls, 511);
 }
 
+/* Rows of the batch that comes next, once that is known. */
+static int64_t wait_for_marks(dt_pipeline *pipeline, dt_folded_marks *marks) {
+    int64_t rows = -1;
+    for (int i = 0; i < 10000 && rows < 0; i++, usleep(1000)) rows = dt_pipeline_fold_marks(pipeline, true, marks);
+    return rows;
+}
+
+static void marks_are_known_ahead(void **state) {
+    (void)state;
+    dt_pipeline *pipeline;
+    dt_pipeline_batch batch;
+    dt_folded_marks ahead, before = {{0}}, marks;
+    write_examples(100);
+    write_pipeline("shuffle:100 batch:7 prefetch:1");
+    dt_pipeline_options options = {.folder = scratch, .replicas = 1, .seed = 5, .marks = true};
+    assert_ok(dt_pipeline_open(&kernels, &written, &options, &pipeline));
+    assert_ok(dt_pipeline_start(pipeline, 0, 0));
+    for (int i = 0; i < 15; i++) {
+        int64_t rows = wait_for_marks(pipeline, &ahead);
+        assert_memory_not_equal(&ahead, &before, sizeof ahead);
+        if (i > 0) assert_int_equal(dt_pipeline_fold_marks(pipeline, false, &marks), 7);
+        if (i > 0) assert_memory_equal(&marks, &before, sizeof marks);
+        assert_ok(dt_pipeline_next(pipeline, &batch));
+        assert_int_equal(batch.rows, i < 14 ? 7 : 2);
+        assert_int_equal(rows, batch.rows);
+        assert_int_equal(dt_pipeline_fold_marks(pipeline, false, &before), rows);
+        assert_memory_equal(&ahead, &before, sizeof ahead);
+    }
+    assert_int_equal(wait_for_marks(pipeline, &ahead), 0);
+    assert_ok(dt_pipeline_next(pipeline, &batch));
+    assert_int_equal(dt_pipeline_fold_marks(pipeline, false, &marks), 0);
+    dt_pipeline_close(pipeline);
+
+    write_pipeline("map:2 batch:5 prefetch:1"); /* the batch that will fail */
+    assert_ok(dt_pipeline_open(&kernels, &written, &options, &pipeline));
+    assert_ok(dt_pipeline_start(pipeline, 0, 0));
+    assert_ok(dt_pipeline_next(pipeline, &batch));
+    usleep(20000);
+    assert_int_equal(dt_pipeline_fold_marks(pipeline, true, &marks), -1);
+    assert_fails(dt_pipeline_next(pipeline, &batch), DT_OUT_OF_RANGE, "index 12 is not within 0 to 9");
+    assert_int_equal(dt_pipeline_fold_marks(pipeline, false, &marks), -1);
+    dt_pipeline_close(pipeline);
+}
+
 static void maps_run_and_caches_keep(void **state) {
     (void)state;
     write_examples(40);
@@ -637,6 +681,7 @@ int main(void) {
         cmocka_unit_test(an_epoch_can_be_left_early),
         cmocka_unit_test(batches_are_picked_in_any_order),
         cmocka_unit_test(a_wait_is_stopped_and_a_batch_given_up),
+        cmocka_unit_test(marks_are_known_ahead),
         cmocka_unit_test(maps_run_and_caches_keep),
         cmocka_unit_test(a_step_that_does_not_fit_is_refused),
         cmocka_unit_test(wrong_pipelines_are_refused),

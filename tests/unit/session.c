@@ -62,7 +62,7 @@ static data make_data(int step) {
 static void train(dt_session *session, int step, int64_t rows, dt_total *aggregates) {
     data d = make_data(step);
     const void *inputs[] = {d.x, d.y};
-    expect_ok(dt_session_run(session, TRAIN, &(dt_batch){inputs, rows, step}, aggregates));
+    expect_ok(dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = rows, .counter = step}, aggregates));
 }
 
 /* ---- training ---- */
@@ -155,7 +155,7 @@ static void a_step_computes_what_its_kernels_say(void **state) {
     dt_total aggregates[2];
     double loss = 0;
     assert_null(dt_session_get_variable(session, 1, 0, w));
-    assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, rows, 7}, aggregates));
+    assert_null(dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = rows, .counter = 7}, aggregates));
     assert_null(dt_session_result(session, TRAIN, 2, prediction));
     assert_null(dt_session_result(session, TRAIN, 3, spread));
     assert_null(dt_session_result(session, TRAIN, 4, after));
@@ -198,14 +198,14 @@ static void a_bad_index_is_counted_and_named(void **state) {
     dt_session *session = open_session("cpu:2", 3);
     data d = make_data(0);
     const void *inputs[] = {d.x, d.y};
-    assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, 12, 57}, NULL));
+    assert_null(dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = 12, .counter = 57}, NULL));
     assert_null(dt_session_bad_index_status(session));
     d.y[5] = 1012, d.y[6] = 2000, d.y[11] = 3000;
-    assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, 12, 57}, NULL));
+    assert_null(dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = 12, .counter = 57}, NULL));
     assert_int_equal(dt_session_bad_index(session)->count, 3);
     expect_error(dt_session_bad_index_status(session), DT_OUT_OF_RANGE,
                  "line.dt:14:9: train step 58, row 5: index 1012 is not within 0 to 9 (and 2 more out of range)");
-    assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, 5, 58}, NULL));
+    assert_null(dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = 5, .counter = 58}, NULL));
     assert_null(dt_session_bad_index_status(session));
     dt_session_destroy(session);
 }
@@ -228,7 +228,8 @@ static void steps_cost_little_beside_their_kernels(void **state) {
         data d = make_data(1);
         const void *inputs[] = {d.x, d.y};
         double start = dt_seconds_now();
-        for (int step = 0; step < 2000; step++) assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, 8, step + 10}, NULL));
+        for (int step = 0; step < 2000; step++)
+            assert_null(dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = 8, .counter = step + 10}, NULL));
         print_message("%s: %.1f us a step\n", devices[i], (dt_seconds_now() - start) / 2000 * 1e6);
         dt_session_destroy(session);
     }
@@ -252,7 +253,7 @@ static void blocks_without_rows_take_no_part(void **state) {
                 assert_null(dt_session_get_variable(session, i, 0, w));
                 data d = make_data(7);
                 const void *inputs[] = {d.x, d.y};
-                assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, valid, 7}, aggregates));
+                assert_null(dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = valid, .counter = 7}, aggregates));
                 assert_int_equal(aggregates[1].integer, valid);
                 assert_null(dt_session_result(session, TRAIN, 2, predictions[i]));
                 for (int64_t r = 0; r < valid; r++) assert_true(predictions[i][r] == d.x[r][0] * w[0] + d.x[r][1] * w[1] + d.x[r][2] * w[2]);
@@ -294,9 +295,10 @@ static void what_cannot_be_run_is_refused_in_one_sentence(void **state) {
     dt_session *session = open_session("cpu", 2);
     data d = make_data(0);
     const void *inputs[] = {d.x, d.y};
-    expect_error(dt_session_run(session, TRAIN, &(dt_batch){inputs, 9, 0}, NULL), DT_INVALID_ARGUMENT,
+    expect_error(dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = 9, .counter = 0}, NULL), DT_INVALID_ARGUMENT,
                  "a batch of 9 rows; the global batch holds 1 to 8");
-    expect_error(dt_session_run(session, TRAIN, &(dt_batch){inputs, 0, 0}, NULL), DT_INVALID_ARGUMENT, "a batch of 0 rows");
+    expect_error(dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = 0, .counter = 0}, NULL), DT_INVALID_ARGUMENT,
+                 "a batch of 0 rows");
     expect_error(dt_session_result(session, TRAIN, 0, &d), DT_FAILED_PRECONDITION, "train has not been run last");
     dt_session_destroy(session);
 }
@@ -345,10 +347,10 @@ static dt_session *open_late(double deadline_seconds) {
 static void a_device_that_does_not_arrive_is_named_and_nobody_hangs(void **state) {
     (void)state;
     dt_session *punctual = open_late(0), *late = open_late(0.25);
-    for (int64_t step = 0; step < 3; step++) expect_ok(dt_session_run(punctual, LATE, &(dt_batch){NULL, 8, step}, NULL));
-    expect_error(dt_session_run(late, LATE, &(dt_batch){NULL, 8, 3}, NULL), DT_ABORTED,
+    for (int64_t step = 0; step < 3; step++) expect_ok(dt_session_run(punctual, LATE, &(dt_batch){.inputs = NULL, .rows = 8, .counter = step}, NULL));
+    expect_error(dt_session_run(late, LATE, &(dt_batch){.inputs = NULL, .rows = 8, .counter = 3}, NULL), DT_ABORTED,
                  "device 1 missing at late 3, segment 0, Line/w, after 0.25 s");
-    expect_error(dt_session_run(late, LATE, &(dt_batch){NULL, 8, 4}, NULL), DT_FAILED_PRECONDITION, "failed before");
+    expect_error(dt_session_run(late, LATE, &(dt_batch){.inputs = NULL, .rows = 8, .counter = 4}, NULL), DT_FAILED_PRECONDITION, "failed before");
     dt_session_destroy(punctual);
     dt_session_destroy(late);
 }

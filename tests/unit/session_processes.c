@@ -61,7 +61,7 @@ static dt_session_options options_of(const char *devices, dt_processes *processe
 static dt_status *run(dt_session *session, int step, data *d, dt_total *totals) {
     int64_t first = dt_session_first_row(session);
     const void *inputs[] = {d->x[first], &d->y[first]};
-    return dt_session_run(session, TRAIN, &(dt_batch){inputs, d->rows, step}, totals);
+    return dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = d->rows, .counter = step}, totals);
 }
 
 /* What a training leaves. */
