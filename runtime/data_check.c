@@ -11,28 +11,6 @@ enum {
     NAME_BYTES = 160
 };
 
-dt_status *dt_data_check_lease(dt_pipeline *pipeline, const dt_lease_examples *said, dt_text *what) {
-    bool differs = false;
-    dt_text where = {0};
-    if (said->n_examples != dt_pipeline_n_examples(pipeline)) {
-        dt_text_format(what, "it has other data than server 0: it finds %" PRId64 " examples in its files, server 0 %" PRId64 "; " DT_DATA_CHECK_HELP,
-                       said->n_examples, dt_pipeline_n_examples(pipeline));
-        return NULL;
-    }
-    if (said->layout != dt_pipeline_layout(pipeline)) {
-        dt_text_append(
-            what,
-            "it has other data than server 0: examples of other types or shapes, or another number before they are filtered; " DT_DATA_CHECK_HELP);
-        return NULL;
-    }
-    DT_TRY(dt_pipeline_compare_rows(pipeline, said->words, said->n_words, said->all, &differs, &where));
-    if (differs)
-        dt_text_format(what, "it has other data than server 0: %s differs; " DT_DATA_CHECK_HELP ", and --no-data-check does not compare them",
-                       where.data != NULL ? where.data : "an example");
-    dt_text_free(&where);
-    return NULL;
-}
-
 static dt_processes *processes_of(const dt_session *session) { return dt_session_get_options(session)->processes; }
 
 /* Whether others go on without it. */

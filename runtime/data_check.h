@@ -26,17 +26,6 @@ dt_status *dt_data_check_step(dt_session *session, const dt_pipeline *pipeline, 
 /* Before the first step, in all processes: they find the same numbers, types and shapes. */
 dt_status *dt_data_check_start(dt_session *session, const dt_pipeline *pipeline);
 
-/* In server 0 of asynchronous training, of a lease: whether a worker that finds so many examples, with this layout, has read what is here.
- * words: as dt_pipeline_compare_rows has them. *what is appended to where it has not. DT_DATA_LOSS: these are no such words. */
-typedef struct dt_lease_examples {
-    int64_t n_examples;
-    uint64_t layout;
-    bool all;
-    const uint64_t *words;
-    size_t n_words;
-} dt_lease_examples;
-dt_status *dt_data_check_lease(dt_pipeline *pipeline, const dt_lease_examples *said, dt_text *what);
-
 /* What all processes find out alike of process `process`, a fault of its own: an error in all of them, unless it is a worker of parameter servers.
  * Then it is one there, and to the others the run was interrupted, which goes on without it. */
 dt_status *dt_fault_of(dt_session *session, int process, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -12,10 +12,11 @@
 #include "runtime/log_folder.h"
 #include "runtime/metric.h"
 #include "runtime/plateau.h"
+#include "runtime/ps/team.h"
 #include "runtime/run.h"
 #include "runtime/run_details.h"
 #include "runtime/runner.h"
-#include "runtime/serving.h"
+#include "runtime/scheduler.h"
 #include "runtime/threads/clock.h"
 
 #include <inttypes.h>
@@ -46,7 +47,7 @@ typedef struct training {
     dt_runner *trainer;
     evaluation *evaluations; /* [n_evaluations] */
     int n_evaluations;
-    dt_serving *serving;       /* of an asynchronous parameter server; NULL: it is none */
+    dt_scheduler *scheduler;   /* of the steps */
     dt_log_folder *log_folder; /* NULL: there is none, or another process writes it */
     dt_run_details *details;   /* NULL: nobody wants them */
     dt_metric metric;          /* that --keep-best or --stop-after-no-gain watch */
@@ -59,10 +60,8 @@ typedef struct training {
     char *resumed_from;
     const char *reason; /* why it ended */
     double began, first_step_seconds;
-    bool said_who_is_slow;
-    double idle_before; /* of dt_processes_idle_seconds, when the epoch began */
-    double said_at;     /* when throughput was last asked for, or an epoch began */
-    int64_t n_said;     /* examples of the whole training until then */
+    double said_at; /* when throughput was last asked for, or an epoch began */
+    int64_t n_said; /* examples of the whole training until then */
 } training;
 
 /* ---- checkpoints ---- */
@@ -70,7 +69,7 @@ typedef struct training {
 /* One process writes what all have. */
 static dt_status *save(training *run) {
     if (run->options->checkpoint_dir == NULL) return NULL;
-    if (run->serving != NULL) DT_TRY(dt_ps_leasing_sync(run->options->team));
+    DT_TRY(run->scheduler->kind->sync(run->scheduler));
     dt_reports *reports = dt_runner_reports(run->trainer);
     run->state.n_added = dt_reports_n_added(reports);
     run->state.n_totals = run->state.n_added > 0 ? dt_reports_n_totals(reports) : 0;
@@ -292,7 +291,7 @@ static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
     shape.replicas = run->about.replicas;
     if (shape.global_batch == 0 && options->replicas == 0 && saved->global_batch != 0) shape.global_batch = saved->global_batch;
     DT_TRY(dt_run_rows(&shape, dt_pipeline_rows(&run->artifact->pipelines[run->from]), &run->about.rows));
-    if (options->team != NULL) run->about.replicas = 1;
+    if (options->team != NULL) run->about.replicas = 1; /* a lease is a batch of one */
     dt_pipeline_options data = {.folder = options->data,
                                 .replicas = run->about.replicas,
                                 .rows = run->about.rows,
@@ -395,31 +394,6 @@ static dt_status *find_metrics(training *run) {
     return status;
 }
 
-/* Of what a worker has read for a lease of some step. */
-static dt_status *compare_examples(void *context, const dt_ps_examples *said, const uint64_t *words, size_t n, dt_text *what) {
-    const training *run = context;
-    dt_pipeline *data = (int)said->step == run->step ? run->data : NULL;
-    for (int i = 0; i < run->n_evaluations; i++)
-        if ((int)said->step == run->evaluations[i].step) data = run->evaluations[i].data;
-    if (data == NULL) return dt_error(DT_DATA_LOSS, "examples of a step that is not leased");
-    return dt_data_check_lease(
-        data,
-        &(dt_lease_examples){.n_examples = (int64_t)said->n_examples, .layout = said->layout, .all = said->all != 0, .words = words, .n_words = n},
-        what);
-}
-
-/* Batches come as leases, each of one replica. */
-static dt_status *open_serving(training *run) {
-    const dt_run_options *options = run->options;
-    dt_serving_options serving = {.team = options->team,
-                                  .session = run->session,
-                                  .processes = options->processes,
-                                  .stop = options->stop,
-                                  .step = run->step,
-                                  .check = {compare_examples, run}};
-    return dt_serving_create(&serving, run->about.said_replicas, &run->serving);
-}
-
 static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     const dt_run_options *options = run->options;
     DT_TRY(dt_run_find_step(run->artifact, options, "train", &run->step));
@@ -458,7 +432,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     else if (options->on != NULL)
         DT_TRY(take_over(run, saved));
     dt_session_set_length(run->session, run->about.epochs, run->about.steps_per_epoch);
-    return options->team != NULL ? open_serving(run) : NULL;
+    return dt_scheduler_create(options, run->session, run->step, run->log, &run->scheduler);
 }
 
 /* From here on there is something to lose. */
@@ -468,7 +442,7 @@ static dt_status *announce(training *run) {
         run->log, run->kernels, run->session, run->data, run->step,
         (dt_log_start){.epochs = run->about.epochs, .seed = run->about.seed, .first_step = run->state.step, .resumed_from = run->resumed_from});
     DT_TRY(dt_run_details_started(run->details, run->state.step));
-    for (int i = 0; i < run->n_evaluations && run->serving == NULL; i++) dt_run_log_reading(run->log, run->evaluations[i].data);
+    for (int i = 0; i < run->n_evaluations; i++) dt_run_log_reading(run->log, run->evaluations[i].data);
     return NULL;
 }
 
@@ -489,33 +463,6 @@ static dt_status *report_epoch(training *run, dt_runner *runner, bool complete) 
     return NULL;
 }
 
-/* Says once which process all others have waited for in an epoch that took this one `seconds`, where there is such a one. */
-static dt_status *say_who_is_slow(training *run, double seconds) {
-    static const double LEAST_SECONDS = 1, LEAST_TIMES = 3;
-    dt_processes *processes = run->options->processes;
-    int n = dt_processes_count(processes), slowest = 0;
-    if (n == 1 || run->serving != NULL) return NULL;
-    double idle = dt_processes_idle_seconds(processes), others = 0;
-    double *busy = dt_allocate_zeroed((size_t)n, sizeof *busy);
-    if (busy == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    busy[dt_processes_number(processes)] = seconds - (idle - run->idle_before);
-    dt_status *status = dt_processes_gather(processes, busy, sizeof *busy, &(dt_step_context){.step = "epoch", .number = run->state.epoch});
-    for (int p = 1; p < n; p++) slowest = busy[p] > busy[slowest] ? p : slowest;
-    for (int p = 0; p < n; p++) others = p != slowest && busy[p] > others ? busy[p] : others;
-    if (status == NULL && !run->said_who_is_slow && busy[slowest] > LEAST_TIMES * others && busy[slowest] - others > LEAST_SECONDS) {
-        char name[160];
-        dt_processes_print_name(processes, slowest, name, sizeof name);
-        dt_log_remark(run->log, "warning",
-                      "%s was at work for %.1f s of epoch %" PRId64
-                      ", the others for %.1f s at most: they wait for it; look at what else runs there, or go on "
-                      "without that machine",
-                      name, busy[slowest], run->state.epoch + 1, others);
-        run->said_who_is_slow = true;
-    }
-    dt_release(busy);
-    return status;
-}
-
 static void show_progress(training *run, dt_runner *runner) {
     if (!dt_log_wants_progress(run->log)) return;
     dt_log_epoch so_far = dt_runner_summary(runner, false);
@@ -525,7 +472,6 @@ static void show_progress(training *run, dt_runner *runner) {
     dt_log_progress(run->log, &so_far, &values);
 }
 
-static bool wants_to_end(const training *run) { return stopped(run) || dt_log_failed(run->log); }
 static bool has_all_steps(const training *run) { return run->options->max_steps >= 0 && run->state.step >= run->options->max_steps; }
 
 /* Why the run is to end before its epochs do, as far as this process knows: where several do, the last of these. */
@@ -569,31 +515,12 @@ static double throughput(training *run) {
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
-/* Applies the next lease of a step. There is a barrier before each checkpoint, and where the run ends. */
-static dt_status *serve(training *run, dt_runner *runner, int step, dt_runner_outcome *outcome) {
-    const dt_run_options *options = run->options;
-    dt_serving_place place = {.step = step, .trains = step == run->step, .epoch = run->state.epoch, .number = run->state.step, .most = INT64_MAX};
-    if (place.trains && options->max_steps >= 0) place.most = options->max_steps - place.number;
-    if (place.trains && options->checkpoint_every > 0)
-        place.most = smaller(place.most, options->checkpoint_every - place.number % options->checkpoint_every);
-    return dt_serving_step(run->serving, runner, &place, outcome);
-}
-
-/* Goes to a position of an epoch of the data. */
-static dt_status *go_to(training *run, dt_runner *runner, dt_pipeline *data, int64_t epoch, int64_t position) {
-    if (run->serving == NULL) return dt_runner_begin(runner, data, epoch, position);
-    dt_runner_go_to(runner, data, epoch, position);
-    return NULL;
-}
-
 /* Runs the next batch. One that has run counts, also where what it left is an error. */
 static dt_status *train_step(training *run, dt_runner_outcome *outcome) {
     int64_t n_run = dt_runner_n_run(run->trainer);
     dt_run_details_step(run->details);
-    dt_status *status = run->serving != NULL ? serve(run, run->trainer, run->step, outcome)
-                                             : dt_runner_step(run->trainer, run->state.step, wants_to_end(run), outcome);
+    dt_scheduler_place place = {.epoch = run->state.epoch, .number = run->state.step, .counter = run->state.step, .stops = dt_log_failed(run->log)};
+    dt_status *status = run->scheduler->kind->step(run->scheduler, run->trainer, &place, outcome);
     if (dt_runner_n_run(run->trainer) > n_run) {
         run->state.step++;
         run->state.examples = dt_runner_position(run->trainer);
@@ -620,9 +547,8 @@ static dt_status *after_step(training *run) {
 /* Trains to the end of the epoch, or until the run is to end. */
 static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, bool *complete) {
     dt_reports *reports = dt_runner_reports(run->trainer);
-    double began = dt_seconds_now();
-    run->idle_before = dt_processes_idle_seconds(run->options->processes);
-    DT_TRY(go_to(run, run->trainer, run->data, run->state.epoch, run->state.examples));
+    const dt_scheduler_kind *kind = run->scheduler->kind;
+    DT_TRY(kind->begin(run->scheduler, run->trainer, run->data, run->state.epoch, run->state.examples));
     if (run->state.examples > 0 && saved->n_added > 0 && saved->n_totals == dt_reports_n_totals(reports))
         dt_reports_restore(reports, saved->totals, saved->n_added);
     dt_runner_outcome outcome = DT_RUNNER_RAN;
@@ -634,10 +560,9 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
         if (outcome == DT_RUNNER_RAN) DT_TRY(after_step(run));
     }
     *complete = outcome == DT_RUNNER_EPOCH_OVER;
-    if (run->serving != NULL) DT_TRY(dt_serving_end(run->serving, run->trainer));
-    DT_TRY(say_who_is_slow(run, dt_seconds_now() - began));
+    DT_TRY(kind->end(run->scheduler, run->trainer));
     DT_TRY(report_epoch(run, run->trainer, *complete));
-    return run->serving != NULL ? dt_serving_say(run->serving, run->state.epoch + 1, run->about.epochs, run->log) : NULL;
+    return kind->say(run->scheduler, run->state.epoch + 1, run->about.epochs);
 }
 
 /* Whether it follows the epoch that is under way. */
@@ -649,9 +574,10 @@ static bool is_due(const training *run, int step) {
 /* *whole is false when a signal came. */
 static dt_status *evaluate(training *run, const evaluation *one, bool *whole) {
     dt_runner_outcome outcome = DT_RUNNER_RAN;
-    DT_TRY(go_to(run, one->runner, one->data, 0, 0));
-    for (int64_t batch = 0; outcome == DT_RUNNER_RAN; batch++) {
-        DT_TRY(run->serving != NULL ? serve(run, one->runner, one->step, &outcome) : dt_runner_step(one->runner, batch, stopped(run), &outcome));
+    dt_scheduler_place place = {.epoch = run->state.epoch, .number = run->state.step};
+    DT_TRY(run->scheduler->kind->begin(run->scheduler, one->runner, one->data, 0, 0));
+    for (; outcome == DT_RUNNER_RAN; place.counter++) {
+        DT_TRY(run->scheduler->kind->step(run->scheduler, one->runner, &place, &outcome));
         if (outcome == DT_RUNNER_RAN) show_progress(run, one->runner);
         DT_TRY(dt_checkpoint_writer_look(run->writer));
     }
@@ -689,7 +615,7 @@ static dt_status *reduce_on_plateau(training *run) {
     if (reduced == rate) return NULL;
     dt_log_remark(run->log, "note", "launch value %s is %s from epoch %" PRId64 " on, and no longer %s: %s brings no gain", variable->path,
                   dt_launch_print(variable, reduced, now), run->state.epoch + 2, dt_launch_print(variable, rate, then), plateau->metric.name);
-    if (run->serving != NULL) dt_ps_leasing_outdate(run->options->team);
+    run->scheduler->kind->outdate(run->scheduler);
     return dt_session_set_launch(run->session, plateau->variable, reduced);
 }
 
@@ -767,7 +693,7 @@ static dt_status *train_epochs(training *run, dt_checkpoint_state *saved) {
     if (has_weights && run->saved_step != run->state.step) DT_TRY(save(run));
     DT_TRY(dt_checkpoint_writer_wait(run->writer));
     if (run->state.step == first_step && run->resumed_from != NULL) explain_idleness(run);
-    if (run->serving != NULL && run->state.epoch - first_epoch != 1) DT_TRY(dt_serving_say(run->serving, 0, 0, run->log));
+    if (run->state.epoch - first_epoch != 1) DT_TRY(run->scheduler->kind->say(run->scheduler, 0, 0));
     dt_log_ended(run->log, &(dt_log_end){.reason = run->reason != NULL ? run->reason : "epochs",
                                          .steps = run->state.step,
                                          .epochs = run->state.epoch,
@@ -800,7 +726,7 @@ dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options
     dt_checkpoint_state_free(&saved);
     dt_checkpoint_state_free(&run.state);
     dt_metric_free(&run.metric);
-    dt_serving_destroy(run.serving);
+    dt_release(run.scheduler);
     dt_run_details_destroy(run.details);
     dt_log_folder_close(run.log_folder);
     dt_plateau_free(&run.plateau);

@@ -280,6 +280,8 @@ dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runn
     return account(runner, batch.rows, counter, before);
 }
 
+int dt_runner_of(const dt_runner *runner) { return runner->step; }
+
 int64_t dt_runner_n_run(const dt_runner *runner) { return runner->n_run; }
 
 dt_reports *dt_runner_reports(dt_runner *runner) { return runner->reports; }

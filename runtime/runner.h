@@ -41,6 +41,7 @@ dt_status *dt_runner_run(dt_runner *runner, const dt_batch *batch);
  * launch.counter. */
 dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runner_outcome *outcome);
 
+int dt_runner_of(const dt_runner *runner);           /* which step, in the artifact */
 int64_t dt_runner_n_run(const dt_runner *runner);    /* batches that have run, also where what they left was an error; from 1 on there are values */
 dt_reports *dt_runner_reports(dt_runner *runner);    /* totals of the epoch; to be restored after begin */
 int64_t dt_runner_position(const dt_runner *runner); /* examples of the epoch that were consumed */

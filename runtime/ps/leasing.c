@@ -128,18 +128,13 @@ dt_status *dt_ps_leasing_open(dt_ps_team *team, int step, bool trains, int64_t e
     return status;
 }
 
-void dt_ps_leasing_agree(dt_ps_team *team, const dt_ps_run_terms *terms) {
+void dt_ps_leasing_agree(dt_ps_team *team, const dt_ps_run_terms *terms, const dt_ps_examples_check *check) {
     struct dt_ps_leasing *self = team->leasing;
     dt_ps_leasing_lock(self);
     self->terms = *terms;
+    self->check = *check;
     self->has_terms = true;
     dt_ps_leasing_unlock(self);
-}
-
-void dt_ps_leasing_compare(dt_ps_team *team, const dt_ps_examples_check *check) {
-    dt_ps_leasing_lock(team->leasing);
-    team->leasing->check = *check;
-    dt_ps_leasing_unlock(team->leasing);
 }
 
 static void release_payload(void *owner) { dt_release(owner); }

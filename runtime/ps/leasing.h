@@ -34,11 +34,10 @@
 
 /* ---- in servers, all of which make the same calls ---- */
 
-/* What workers are to know, before the first call of the next. */
+/* What workers are to know. */
 typedef struct dt_ps_run_terms {
     int64_t seed, replicas, rows, epochs, steps; /* as session options have them; rows: of a lease, at most; steps: of an epoch */
 } dt_ps_run_terms;
-void dt_ps_leasing_agree(dt_ps_team *team, const dt_ps_run_terms *terms);
 
 /* In server 0: whether a worker has read what it should have, before what it computes from it is applied: words [n] are rows of the source, each with
  * marks of its columns. *what: what differs; empty: nothing. DT_DATA_LOSS: these are no such words. Called by dt_ps_leasing_next. */
@@ -46,8 +45,9 @@ typedef struct dt_ps_examples_check {
     dt_status *(*compare)(void *context, const dt_ps_examples *said, const uint64_t *words, size_t n, dt_text *what);
     void *context;
 } dt_ps_examples_check;
-/* Before the first call of the next; without this nothing is compared. */
-void dt_ps_leasing_compare(dt_ps_team *team, const dt_ps_examples_check *check);
+
+/* Before the first call of the next. */
+void dt_ps_leasing_agree(dt_ps_team *team, const dt_ps_run_terms *terms, const dt_ps_examples_check *check);
 
 /* Batches [first, end) of a step are to be applied: see dt_ps_leases_open. */
 dt_status *dt_ps_leasing_open(dt_ps_team *team, int step, bool trains, int64_t epoch, int64_t first, int64_t end, int64_t version);
