@@ -13,7 +13,7 @@ ROWS = 6
 
 
 def run(*command, code=0):
-    done = subprocess.run([str(word) for word in command], capture_output=True, timeout=120)
+    done = subprocess.run([str(word) for word in command], capture_output=True)
     assert done.returncode == code, f"{command}: exit status {done.returncode}: {done.stderr.decode()}"
     return done.stderr.decode()
 
