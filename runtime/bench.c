@@ -137,19 +137,12 @@ static dt_status *allocate_times(dt_bench *bench) {
 }
 
 static dt_status *create(dt_bench *bench, const dt_run_options *options) {
-    dt_session_options about = dt_session_options_default();
+    dt_session_options about;
     if (bench->n_most_steps > MOST_STEPS)
         return dt_error(DT_INVALID_ARGUMENT, "--steps %lld: at most %d", (long long)bench->n_most_steps, MOST_STEPS);
     DT_TRY(dt_run_find_step(bench->artifact, options, "train", &bench->step));
     const dt_artifact_step *step = &bench->artifact->steps[bench->step];
-    about.devices = options->devices;
-    about.processes = options->processes;
-    about.no_libraries = options->no_libraries;
-    about.fast_sums = options->fast_sums;
-    about.central = options->central;
-    about.shard_optimizer = options->shard_optimizer;
-    about.replicas = options->replicas != 0 ? options->replicas : 1;
-    about.seed = options->seed;
+    DT_TRY(dt_run_describe_session(options, &about));
     about.steps_per_epoch = bench->n_most_steps;
     about.times = true;
     int from = -1;

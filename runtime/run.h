@@ -23,7 +23,7 @@ typedef struct dt_run_session {
     char reason[16];              /* why training ended */
 } dt_run_session;
 
-/* Strings are the caller's and outlive the run. */
+/* Strings are the caller's and outlive the run. What a person or an application says is a row of runtime/options.c as well. */
 typedef struct dt_run_options {
     dt_run_session *on; /* whose variables the run goes on with, and whose devices, replicas, global batch and seed are those of these options; NULL:
                            the run makes a session of its own */
@@ -89,6 +89,7 @@ typedef struct dt_run_options {
     int64_t n_batches; /* of data; 0: those of the epoch */
 } dt_run_options;
 
+typedef dt_status *dt_run_function(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 /* In a worker of asynchronous parameter servers: computes what they lease, until their run is over, or `stop` says so. */
 dt_status *dt_run_lease(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
@@ -105,8 +106,8 @@ dt_status *dt_run_find_step(const dt_artifact *artifact, const dt_run_options *o
 /* Refuses devices that compute nothing to those who want something of what is computed: `reason` says what for. */
 dt_status *dt_run_need_computation(const dt_run_options *options, const char *reason);
 
-/* For --check-numerics, which looks at one kernel after another: `about` becomes a session of one core. */
-dt_status *dt_run_check_numerics(dt_session_options *about);
+/* What session the options ask for, but for its rows. */
+dt_status *dt_run_describe_session(const dt_run_options *options, dt_session_options *about);
 
 /* The pipeline that `from` names, or the step's own. `from` may be NULL. */
 dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, int step, int *pipeline);

@@ -49,6 +49,7 @@ static dt_status *evaluate(const dt_kernels *kernels, dt_session *session, dt_pi
                                         .seconds = dt_seconds_now() - began,
                                         .first_step_seconds = -1,
                                         .data_check_seconds = dt_pipeline_mark_seconds(pipeline)});
+    if (options->on != NULL) options->on->n_steps = dt_reports_n_added(dt_runner_reports(runner));
     dt_run_free_runner(options, runner);
     return status != NULL || !whole ? status : dt_log_status(log);
 }
@@ -58,25 +59,15 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
     dt_pipeline *pipeline = NULL;
     dt_session *session = NULL;
     int step, from;
-    int64_t rows;
+    dt_session_options about;
     DT_TRY(dt_run_find_step(artifact, options, "evaluate", &step));
     if (artifact->steps[step].trains) return dt_error(DT_INVALID_ARGUMENT, "step %s trains: run it with `dtrun train`", artifact->steps[step].name);
     DT_TRY(dt_run_find_pipeline(artifact, options->from, step, &from));
-    DT_TRY(dt_run_rows(options, dt_pipeline_rows(&artifact->pipelines[from]), &rows));
-    dt_session_options about = dt_session_options_default();
-    about.devices = options->devices;
-    about.no_libraries = options->no_libraries;
-    about.fast_sums = options->fast_sums;
-    about.central = options->central;
-    about.deadline_seconds = options->deadline_seconds;
-    about.processes = options->processes;
-    about.timeline = options->timeline;
-    about.replicas = options->replicas != 0 ? options->replicas : 1;
-    about.rows = rows;
-    about.seed = options->seed;
+    DT_TRY(dt_run_describe_session(options, &about));
+    DT_TRY(dt_run_rows(options, dt_pipeline_rows(&artifact->pipelines[from]), &about.rows));
     dt_pipeline_options data = {.folder = options->data,
                                 .replicas = about.replicas,
-                                .rows = rows,
+                                .rows = about.rows,
                                 .seed = options->seed,
                                 .ignore_bad_index = options->ignore_bad_index,
                                 .stop = options->stop,

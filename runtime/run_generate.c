@@ -122,12 +122,9 @@ dt_status *dt_run_generate(const dt_kernels *kernels, const dt_run_options *opti
     all.function = &artifact->functions[all.about->function];
     DT_TRY(check_step(&all, options));
     DT_TRY(dt_run_need_computation(options, "there is no text to write"));
-    dt_session_options about = dt_session_options_default();
-    about.devices = options->devices;
-    about.no_libraries = options->no_libraries;
-    about.deadline_seconds = options->deadline_seconds;
+    dt_session_options about;
+    DT_TRY(dt_run_describe_session(options, &about));
     about.rows = 1;
-    about.seed = options->seed;
     dt_status *status = dt_run_open_session(kernels, options, &about, &all.session);
     if (status == NULL) status = generate(&all, options, log);
     dt_run_free_session(options, all.session);

@@ -159,13 +159,9 @@ static dt_status *begin(lessee *self) {
     DT_TRY(dt_ps_leasing_find_terms(self->team, options->processes, &self->terms));
     self->steps = dt_allocate_zeroed((size_t)self->artifact->n_steps, sizeof *self->steps);
     if (self->steps == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    self->about = dt_session_options_default();
-    self->about.devices = options->devices;
-    self->about.no_libraries = options->no_libraries;
-    self->about.deadline_seconds = options->deadline_seconds;
-    self->about.processes = options->processes;
-    self->about.timeline = options->timeline;
-    self->about.by_rows = options->by_rows;
+    DT_TRY(dt_run_describe_session(options, &self->about));
+    self->about.fast_sums = self->about.shard_optimizer = false; /* servers add up, and have all states */
+    self->about.replicas = 1;
     self->rows_from = (dt_ps_rows_from){self->team, options->processes};
     self->about.rows_from = (dt_row_source){dt_ps_leasing_fetch_rows, &self->rows_from};
     self->about.said_replicas = self->terms.replicas;
@@ -173,7 +169,6 @@ static dt_status *begin(lessee *self) {
     self->about.seed = self->terms.seed;
     self->about.epochs = self->terms.epochs;
     self->about.steps_per_epoch = self->terms.steps;
-    if (options->check_numerics) DT_TRY(dt_run_check_numerics(&self->about));
     if (options->catch_signals != NULL) options->catch_signals();
     return dt_run_open_session(self->kernels, options, &self->about, &self->session);
 }

@@ -203,16 +203,9 @@ dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *optio
     DT_TRY(dt_run_need_computation(options, "there are no results to write"));
     if (options->output == NULL && options->png == NULL)
         return dt_error(DT_INVALID_ARGUMENT, "name the folder for the results with --output, or for pictures with --png");
-    dt_session_options about = dt_session_options_default();
-    about.devices = options->devices;
-    about.no_libraries = options->no_libraries;
-    about.fast_sums = options->fast_sums;
-    about.central = options->central;
-    about.deadline_seconds = options->deadline_seconds;
-    about.processes = options->processes;
-    about.replicas = options->replicas != 0 ? options->replicas : 1;
+    dt_session_options about;
+    DT_TRY(dt_run_describe_session(options, &about));
     DT_TRY(dt_run_rows(options, artifact->capacity, &about.rows));
-    about.seed = options->seed;
 
     dt_artifact_stage stages[2];
     dt_artifact_argument *arguments = dt_allocate(((size_t)options->n_inputs + 1) * sizeof *arguments);

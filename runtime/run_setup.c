@@ -32,7 +32,8 @@ dt_status *dt_run_need_computation(const dt_run_options *options, const char *re
     return dt_error(DT_INVALID_ARGUMENT, "--devices %s computes nothing: %s", options->devices, reason);
 }
 
-dt_status *dt_run_check_numerics(dt_session_options *about) {
+/* It looks at one kernel after another: in a session of one core. */
+static dt_status *check_numerics(dt_session_options *about) {
     dt_device_spec spec;
     DT_TRY(dt_device_spec_parse(about->devices, &spec));
     if (spec.kind != &dt_device_cpu)
@@ -42,6 +43,22 @@ dt_status *dt_run_check_numerics(dt_session_options *about) {
     about->check_numerics = true;
     about->devices = "cpu:1x1";
     return NULL;
+}
+
+dt_status *dt_run_describe_session(const dt_run_options *options, dt_session_options *about) {
+    *about = dt_session_options_default();
+    about->devices = options->devices;
+    about->replicas = options->replicas != 0 ? options->replicas : 1;
+    about->seed = options->seed;
+    about->deadline_seconds = options->deadline_seconds;
+    about->no_libraries = options->no_libraries;
+    about->fast_sums = options->fast_sums;
+    about->central = options->central;
+    about->shard_optimizer = options->shard_optimizer;
+    about->by_rows = options->by_rows;
+    about->processes = options->processes;
+    about->timeline = options->timeline;
+    return options->check_numerics ? check_numerics(about) : NULL;
 }
 
 dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, int step, int *pipeline) {

@@ -248,8 +248,8 @@ static dt_status *take_compiled(const dtrun_call *call, const char *named, dtrun
 dt_status *dtrun_open_program(const dtrun_call *call, const char *named, dtrun_program *program) {
     *program = (dtrun_program){0};
     dt_status *status = is_source(named) ? compile_program(call, named, program) : take_compiled(call, named, program);
-    if (status == NULL) status = dtrt_open(program->path, NULL, &program->program);
-    if (status == NULL) program->artifact = dt_program_artifact(program->program);
+    dtrt_open_options options = {.size = sizeof options, .level = call->level, .perf_map = call->perf_map};
+    if (status == NULL) status = dtrt_open(program->path, &options, &program->program);
     if (status != NULL) dtrun_close_program(program);
     return status;
 }

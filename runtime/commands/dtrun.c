@@ -6,12 +6,10 @@
 #include "base/text.h"
 #include "runtime/comm/buckets.h"
 #include "runtime/comm/launcher.h"
-#include "runtime/comm/mpi/mpi.h"
 #include "runtime/comm/roll_call.h"
 #include "runtime/commands/keeper.h"
+#include "runtime/dtrt/processes.h"
 #include "runtime/ps/team.h"
-#include "runtime/rendezvous.h"
-#include "runtime/timeline_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,61 +61,17 @@ static void check_output(int status, void *unused) {
 
 /* ---- commands ---- */
 
-static bool is_served(const dtrun_call *call) { return strcmp(call->command, "ps-server") == 0 || strcmp(call->command, "ps-worker") == 0; }
+static bool is_served(const dtrun_call *call) { return (call->kind & (DT_FOR_SERVER | DT_FOR_WORKER)) != 0; }
 
-typedef dt_status *run_function(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
-
-/* The call becomes what all processes of the run agree on. */
-static dt_status *agree(dtrun_call *call, const dt_artifact *artifact, dt_text *note) {
-    dt_agreement agreed;
-    DT_TRY(dt_rendezvous(artifact, NULL, 0, is_served(call) ? "train" : call->command, &call->kernels, &call->run, &agreed, note));
-    if (agreed.level != NULL) call->kernels.level = agreed.level;
-    snprintf(call->devices, sizeof call->devices, "cpu:1x%d", agreed.n_cores);
-    if (call->run.devices == NULL) call->run.devices = call->devices;
-    return NULL;
-}
-
-/* What the run did is written when it has ended, however it did: what all processes did, unless one has failed. */
-static dt_status *run_recorded(dtrun_call *call, const dt_kernels *kernels, run_function *run, dt_log *log) {
-    dt_timeline_clock clock;
-    dt_text note = {0};
-    bool leads = dt_run_leads(&call->run);
-    if (call->timeline == NULL) return run(kernels, &call->run, log);
-    if (leads) DT_TRY(dt_timeline_check_place(call->timeline));
-    DT_TRY(dt_timeline_align(call->run.processes, &clock));
-    DT_TRY(dt_timeline_create(call->run.timeline_steps, &call->run.timeline));
-    dt_status *status = run(kernels, &call->run, log);
-    if (status == NULL || leads)
-        status = dt_status_first(status, dt_timeline_write(call->run.timeline, &clock, call->run.processes, status != NULL,
-                                                           dt_kernels_artifact(kernels)->name, call->timeline, &note));
-    if (note.n > 0) dt_log_remark(log, "note", "%s", note.data);
-    dt_text_free(&note);
-    dt_timeline_destroy(call->run.timeline);
-    return status;
-}
-
-static dt_status *run_agreed(dtrun_call *call, const dt_artifact *artifact, run_function *run, dt_log *log) {
-    dt_kernels *kernels = NULL;
-    dt_text note = {0};
-    dt_status *status = agree(call, artifact, &note);
-    if (status == NULL && note.n > 0) dt_log_remark(log, "note", "%s", note.data);
-    dt_text_free(&note);
-    DT_TRY(status);
-    DT_TRY(dt_run_check_launch_values(artifact, &call->run));
-    status = dt_kernels_load(artifact, &call->kernels, &kernels);
-    if (status == NULL) status = run_recorded(call, kernels, run, log);
-    dt_kernels_free(kernels);
-    return status;
-}
-
-static dt_status *run_kernels(dtrun_call *call, const dt_artifact *artifact, run_function *run) {
+static dt_status *run(dtrun_call *call, dtrt_program *program, dt_run_function *function) {
     dt_log *log = NULL;
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of writing, after which there is something to save */
     DT_TRY(dt_log_create(&log));
     dtrun_printer *printer = NULL;
     dt_status *status = NULL;
-    if (dt_run_leads(&call->run)) status = dtrun_printer_create(stdout, call->log_format, call->run.processes == NULL, log, &printer);
-    if (status == NULL) status = run_agreed(call, artifact, run, log);
+    if (dt_run_leads(&call->run))
+        status = dtrun_printer_create(stdout, call->logs_json ? DT_LOG_JSON : DT_LOG_TEXT, call->run.processes == NULL, log, &printer);
+    if (status == NULL) status = dt_program_run(program, is_served(call) ? "train" : call->command, &call->run, call->timeline, function, log);
     dtrun_printer_destroy(printer);
     dt_log_destroy(log);
     return status;
@@ -136,31 +90,26 @@ static dt_status *generate(const dt_kernels *kernels, const dt_run_options *opti
     return print_bytes(NULL, "\n", 1);
 }
 
-static dt_status *bench(dtrun_call *call, const dt_artifact *artifact) {
-    dt_text note = {0};
-    dt_status *status = agree(call, artifact, &note);
-    if (status == NULL && note.n > 0) fprintf(stderr, "dtrun: note: %s\n", note.data);
-    dt_text_free(&note);
-    return status != NULL ? status : dtrun_bench(call, artifact);
-}
-
-static dt_status *train_served(dtrun_call *call, const dt_artifact *artifact) {
-    bool leases = strcmp(call->command, "ps-worker") == 0 && call->run.team != NULL;
-    return run_kernels(call, artifact, leases ? dt_run_lease : dt_run_train);
+static dt_status *train_served(dtrun_call *call, dtrt_program *program) {
+    bool leases = call->kind == DT_FOR_WORKER && call->run.team != NULL;
+    return run(call, program, leases ? dt_run_lease : dt_run_train);
 }
 
 /* The program stays open: other processes are told where this one is in it, to the end. */
 static dt_status *run_program(dtrun_call *call, dtrun_program *program) {
     dt_status *status = NULL;
     DT_TRY(dtrun_open_program(call, call->program, program));
-    if (strcmp(call->command, "info") == 0) status = dtrun_info(call, program->program);
-    if (strcmp(call->command, "bench") == 0) status = bench(call, program->artifact);
-    if (strcmp(call->command, "train") == 0) status = run_kernels(call, program->artifact, dt_run_train);
-    if (is_served(call)) status = dtrun_serve(call, program->artifact, &stop, train_served);
-    if (strcmp(call->command, "evaluate") == 0) status = run_kernels(call, program->artifact, dt_run_evaluate);
-    if (strcmp(call->command, "predict") == 0) status = run_kernels(call, program->artifact, dt_run_predict);
-    if (strcmp(call->command, "generate") == 0) status = run_kernels(call, program->artifact, generate);
-    if (strcmp(call->command, "data") == 0) status = run_kernels(call, program->artifact, dt_run_data);
+    if (call->run.devices == NULL) call->run.devices = "cpu"; /* of this process's share of the cores, once it has one */
+    switch (call->kind) {
+    case DT_FOR_INFO: status = dtrun_info(call, program->program); break;
+    case DT_FOR_BENCH: status = dtrun_bench(call, program->program); break;
+    case DT_FOR_EVALUATE: status = run(call, program->program, dt_run_evaluate); break;
+    case DT_FOR_PREDICT: status = run(call, program->program, dt_run_predict); break;
+    case DT_FOR_GENERATE: status = run(call, program->program, generate); break;
+    case DT_FOR_DATA: status = run(call, program->program, dt_run_data); break;
+    case DT_FOR_TRAIN: status = run(call, program->program, dt_run_train); break;
+    default: status = dtrun_serve(call, program->program, &stop, train_served); break;
+    }
     dtrun_remove_scratch(program);
     return status;
 }
@@ -181,18 +130,8 @@ static void let_messages_come_unasked(void) {
     setenv("OMPI_MCA_btl_tcp_eager_limit", bytes, false);
 }
 
-static dt_status *open_mpi(void *unused, dt_transport **transport) {
-    (void)unused;
-    return dt_transport_open(transport);
-}
-
 /* Each of several processes would write the same text, or the same files. */
-static bool writes_alone(const dtrun_call *call) {
-    static const char *const commands[] = {"generate", "data", "export", "keys"};
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(call->command, commands[i]) == 0) return true;
-    return false;
-}
+static bool writes_alone(const dtrun_call *call) { return (call->kind & (DT_FOR_GENERATE | DT_FOR_DATA | DT_FOR_EXPORT | DT_FOR_KEYS)) != 0; }
 
 static dt_status *refuse_processes(const dtrun_call *call) {
     dt_launcher launcher;
@@ -248,10 +187,10 @@ static dt_status *open_processes(dtrun_call *call) {
     if (dt_launcher_note(&launcher) != NULL) fprintf(stderr, "dtrun: note: %s\n", dt_launcher_note(&launcher));
     if (launcher.kind == DT_LAUNCHER_NONE && getenv(DT_STATE_FOLDER_VARIABLE) == NULL) return NULL;
     if (launcher.kind != DT_LAUNCHER_NONE) let_messages_come_unasked();
-    dt_processes_options options = {.open = open_mpi, .deadline_seconds = dtrun_deadline(call), .stop = &stop};
+    dt_processes_options options = {.deadline_seconds = dtrun_deadline(call), .stop = &stop};
     DT_TRY(keep_state(&launcher, &options));
     if (launcher.kind == DT_LAUNCHER_NONE) return NULL;
-    dt_status *status = dt_processes_open(&options, &call->run.processes);
+    dt_status *status = dt_api_open_processes(&options, &call->run.processes);
     if (status != NULL && call->run.processes == NULL) {
         say_for_machine(call, status);
         state_file.state.phase = DT_PROCESS_FAILED;
@@ -281,12 +220,12 @@ static int exit_status(const dtrun_call *call, const dt_status *status) {
 }
 
 static dt_status *run_command(dtrun_call *call, dtrun_program *program, int *launched) {
-    if (strcmp(call->command, "devices") == 0) return dtrun_devices();
-    if (strcmp(call->command, "launch") == 0) return dtrun_launch(call, launched);
+    if (call->kind == DT_FOR_DEVICES) return dtrun_devices();
+    if (call->kind == DT_FOR_LAUNCH) return dtrun_launch(call, launched);
     if (call->local_servers > 0) return dtrun_local_servers(call, launched);
-    if (strcmp(call->command, "export") == 0) return dtrun_export(call);
-    if (strcmp(call->command, "report") == 0) return dtrun_report(call);
-    if (strcmp(call->command, "keys") == 0) return dtrun_keys(call);
+    if (call->kind == DT_FOR_EXPORT) return dtrun_export(call);
+    if (call->kind == DT_FOR_REPORT) return dtrun_report(call);
+    if (call->kind == DT_FOR_KEYS) return dtrun_keys(call);
     return run_program(call, program);
 }
 
@@ -327,7 +266,7 @@ int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error of writing */
     signal(SIGCHLD, SIG_DFL); /* whoever ignored it would hide how the processes that this one starts have ended */
     int code = dtrun_parse(argc, argv, &call);
-    if (code == 0 && strcmp(call.command, "ps") == 0) code = take_role(&call, argv[0], &words);
+    if (code == 0 && call.kind == DT_FOR_PS) code = take_role(&call, argv[0], &words);
     if (code == 0) {
         dt_status *status = open_processes(&call);
         if (status == NULL) status = run_command(&call, &program, &launched);

@@ -1,8 +1,8 @@
 /* dtrun: what the files of the command line share. A command reads its options, calls the library, and prints.
  *
- * info, devices, report and export call include/dtrt.h. What runs a program calls what is below dtrt_train and its like, runtime/run.h, with a
- * session of the run's own: its shape and seed may be those of the checkpoint that it goes on from, its epoch that of the data it finds, and it may
- * be one of several processes, which agree on both. launch and what it needs (keeper.h, watch.h, launch_hosts.h) are about processes, and the library
+ * info, devices, report and export call include/dtrt.h. What runs a program calls dt_program_run (runtime/dtrt/program.h), which is below dtrt_train
+ * and its like: of a run with a session of its own, whose shape and seed may be those of the checkpoint that it goes on from, and its epoch that of
+ * the data it finds, there is no word in dtrt.h. launch and what it needs (keeper.h, watch.h, launch_hosts.h) are about processes, and the library
  * is within one. */
 #ifndef DT_RUNTIME_COMMANDS_DTRUN_H
 #define DT_RUNTIME_COMMANDS_DTRUN_H
@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "include/dtrt.h"
 #include "runtime/commands/print_log.h"
-#include "runtime/run.h"
+#include "runtime/options.h"
 
 /* An option as it was given. */
 typedef struct dtrun_given {
@@ -18,25 +18,24 @@ typedef struct dtrun_given {
     const char *text;
 } dtrun_given;
 
-/* What the command line said. */
+/* What the command line said: what runtime/options.c has rows for in `run`, the others in this. */
 typedef struct dtrun_call {
     const char *command;
-    const char *program; /* .dtx or .dt; of export: the weights; of keys: the folder; NULL: the command takes none */
+    dt_option_takers kind; /* of the command */
+    const char *program;   /* .dtx or .dt; of export: the weights; of keys: the folder; NULL: the command takes none */
     dt_run_options run;
-    dt_log_format log_format;
-    dt_kernels_options kernels;
+    bool logs_json;
+    const char *level; /* of the kernels' code; NULL: the best */
+    bool perf_map;
     const char *timeline; /* of train and evaluate: a file; NULL: none */
     const char *text;     /* of info: a member to print */
     int64_t n_processes;  /* of info: print what they exchange; of launch: start so many; 0: not said */
     int64_t n_steps;      /* of bench: how many to measure */
     bool json;
     const char *versus; /* another program, or NULL */
-    char devices[32];   /* what processes agreed on, where nobody said anything */
     int n_defines;      /* for a .dt: NAME=VALUE */
-    const char **defines;
-    const char *precision;      /* for a .dt, of its products; NULL: what it says */
-    const char **inputs;        /* run.inputs, while they are collected; of report: folders of --log-dir */
-    const char **launch_values; /* run.launch_values, likewise */
+    const char *const *defines;
+    const char *precision; /* for a .dt, of its products; NULL: what it says */
 
     int64_t restarts;           /* of launch */
     const char *mpirun;         /* NULL: that of PATH */
@@ -63,15 +62,12 @@ typedef struct dtrun_call {
 
 typedef DT_LIST(const char *) dtrun_words;
 
-/* Whom options are for. */
-typedef enum dtrun_audience {
-    DTRUN_FOR_SERVERS, /* all that `ps-server` takes */
-    DTRUN_FOR_WORKERS, /* all that `ps-worker` takes */
-    DTRUN_FOR_RUN      /* what says which training it is, from beginning to end: what servers tell workers */
-} dtrun_audience;
+/* Appends those of the options that were given that these commands take: --name=value. takers 0: those that say which training it is, from beginning
+ * to end, which servers tell workers. */
+void dtrun_list_given(const dtrun_call *call, dt_option_takers takers, dt_arena *arena, dtrun_words *words);
 
-/* Appends those of the options that were given that are for these processes: --name=value. */
-void dtrun_list_given(const dtrun_call *call, dtrun_audience audience, dt_arena *arena, dtrun_words *words);
+/* A worker's call becomes that of the training: lines of dtrun_list_given for a run, which live as long as the call. */
+dt_status *dtrun_take_settings(dtrun_call *call, char *settings);
 
 /* Parses argv[1..] for the command argv[1]. Returns an exit status: 0, or 2 after a message. --help ends the process. */
 int dtrun_parse(int argc, char **argv, dtrun_call *call);
@@ -91,7 +87,6 @@ void dtrun_print_usage(FILE *to);
 /* A program and where it is: the user's own, or what the dtc beside this program has made of a .dt. */
 typedef struct dtrun_program {
     dtrt_program *program;
-    const dt_artifact *artifact; /* the program's */
     char *path;
     char *scratch; /* folder that goes with it; NULL: it is the user's, or kept for the next run */
 } dtrun_program;
@@ -102,7 +97,7 @@ dt_status *dtrun_open_program(const dtrun_call *call, const char *named, dtrun_p
 void dtrun_remove_scratch(dtrun_program *program);
 void dtrun_close_program(dtrun_program *program); /* one of zeros is allowed */
 
-dt_status *dtrun_bench(const dtrun_call *call, const dt_artifact *artifact);
+dt_status *dtrun_bench(dtrun_call *call, dtrt_program *program);
 dt_status *dtrun_info(const dtrun_call *call, const dtrt_program *program);
 dt_status *dtrun_devices(void);
 dt_status *dtrun_export(const dtrun_call *call);
@@ -116,8 +111,8 @@ dt_status *dtrun_find_role(const dtrun_call *call, const char *program, dt_arena
 
 /* ps-server and ps-worker: takes part in a training until it is over. `train` runs it under one plan of the team, with call->run.processes, and where
  * it is asynchronous with call->run.team. */
-typedef dt_status *dtrun_train(dtrun_call *call, const dt_artifact *artifact);
-dt_status *dtrun_serve(dtrun_call *call, const dt_artifact *artifact, atomic_int *stop, dtrun_train *train);
+typedef dt_status *dtrun_train(dtrun_call *call, dtrt_program *program);
+dt_status *dtrun_serve(dtrun_call *call, dtrt_program *program, atomic_int *stop, dtrun_train *train);
 /* What servers tell workers: the options of the run, a line each. DT_INVALID_ARGUMENT: they are too long. */
 dt_status *dtrun_settings(const dtrun_call *call, dt_arena *arena, const char **settings);
 /* train --local-servers: starts servers and workers, and again those that die; *code: the exit status of server 0. */

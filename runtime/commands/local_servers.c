@@ -74,7 +74,7 @@ static char **command_of(const local_run *run, const child *child) {
     dt_list_push(arena, &words, run->program);
     dt_list_push(arena, &words, child->is_server ? "ps-server" : "ps-worker");
     dt_list_push(arena, &words, "--local");
-    dtrun_list_given(call, child->is_server ? DTRUN_FOR_SERVERS : DTRUN_FOR_WORKERS, arena, &words);
+    dtrun_list_given(call, child->is_server ? DT_FOR_SERVER : DT_FOR_WORKER, arena, &words);
     dt_list_push(arena, &words, dt_arena_format(arena, "--servers=%s", run->servers));
     if (child->is_server) {
         dt_list_push(arena, &words, dt_arena_format(arena, "--listen=%s", run->addresses[child->number]));

@@ -61,7 +61,7 @@ static void make_words(const role *self, const char *program, dtrun_words *words
     const char *servers = "";
     dt_list_push(arena, words, program);
     dt_list_push(arena, words, serves ? "ps-server" : "ps-worker");
-    dtrun_list_given(self->call, serves ? DTRUN_FOR_SERVERS : DTRUN_FOR_WORKERS, arena, words);
+    dtrun_list_given(self->call, serves ? DT_FOR_SERVER : DT_FOR_WORKER, arena, words);
     for (int s = 0; s < self->n_servers; s++)
         servers = dt_arena_format(arena, "%s%s%s:%d", servers, s > 0 ? "," : "", self->hosts[s], first_port + s);
     dt_list_push(arena, words, dt_arena_format(arena, "--servers=%s", servers));

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "runtime/checkpoint.h"
 #include "runtime/commands/dtrun.h"
+#include "runtime/dtrt/program.h"
 #include "runtime/ps/team.h"
 #include "runtime/threads/clock.h"
 
@@ -21,21 +22,17 @@ static const double AT_ONCE_SECONDS = 2;
 
 typedef struct service {
     dtrun_call *call;
-    const dt_artifact *artifact;
+    dtrt_program *program;
     atomic_int *stop;
     dtrun_train *train;
     dt_arena *arena;
     dt_ps_team *team;
-    dtrun_call told; /* of a worker: what the servers said */
     dt_ps_keys keys;
-
-    /* What was asked for, where a plan makes of it what its processes agree on. */
-    const char *devices, *level; /* or NULL */
     bool has_cores;
-    cpu_set_t cores; /* that this process may use */
+    cpu_set_t cores; /* that this process may use; under a plan it has a share of them */
 } service;
 
-static bool is_worker(const service *self) { return strcmp(self->call->command, "ps-worker") == 0; }
+static bool is_worker(const service *self) { return self->call->kind == DT_FOR_WORKER; }
 
 /* Workers compute at their own pace. */
 static bool is_asynchronous(const service *self) { return self->call->staleness != 0; }
@@ -56,7 +53,7 @@ dt_status *dtrun_settings(const dtrun_call *call, dt_arena *arena, const char **
     dtrun_words words = {0};
     const char *longest = "";
     *settings = dt_arena_string(arena, "");
-    dtrun_list_given(call, DTRUN_FOR_RUN, arena, &words);
+    dtrun_list_given(call, 0, arena, &words);
     for (size_t i = 0; i < words.n; i++) {
         *settings = dt_arena_format(arena, "%s%s\n", *settings, words.items[i]);
         if (strlen(words.items[i]) > strlen(longest)) longest = words.items[i];
@@ -66,51 +63,14 @@ dt_status *dtrun_settings(const dtrun_call *call, dt_arena *arena, const char **
                     strlen(*settings), DT_PS_SETTINGS_BYTES, (int)strcspn(longest, "="), longest, strlen(longest) + 1);
 }
 
-/* What `train` does not take. */
-static bool is_of_connections(const char *option) {
-    static const char *const names[] = {"--servers=", "--job=", "--keys=", "--insecure", "--local"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strncmp(option, names[i], strlen(names[i])) == 0) return true;
-    return false;
-}
-
 /* A worker trains what the servers were told, with what it was told itself. */
 static dt_status *take_settings(service *self) {
-    DT_LIST(char *) words = {0};
-    dtrun_words own = {0};
-    dtrun_call *call = self->call, *told = &self->told;
-    char *rest = dt_arena_string(self->arena, dt_ps_team_settings(self->team));
-    dt_list_push(self->arena, &words, dt_arena_string(self->arena, "dtrun"));
-    dt_list_push(self->arena, &words, dt_arena_string(self->arena, "train"));
-    dt_list_push(self->arena, &words, dt_arena_string(self->arena, "--local-servers=1")); /* what is said to servers may be said */
-    for (char *word; (word = strsep(&rest, "\n")) != NULL;)
-        if (*word != 0) dt_list_push(self->arena, &words, word);
-    dtrun_list_given(call, DTRUN_FOR_WORKERS, self->arena, &own);
-    for (size_t i = 0; i < own.n; i++)
-        if (!is_of_connections(own.items[i])) dt_list_push(self->arena, &words, (char *)own.items[i]);
-    dt_list_push(self->arena, &words, (char *)call->program);
-    dt_list_push(self->arena, &words, NULL);
-    if (dtrun_parse((int)words.n - 1, words.items, told) != 0)
-        return dt_error(DT_FAILED_PRECONDITION, "the servers' options are not understood here");
-    dt_run_options run = told->run;
-    run.stop = call->run.stop;
-    run.was_stopped = call->run.was_stopped;
-    run.catch_signals = call->run.catch_signals;
-    call->run = run;
-    call->staleness = told->staleness;
-    call->timeline = is_asynchronous(self) ? NULL : told->timeline; /* that of servers: nobody knows how the clocks of others go */
+    DT_TRY(dtrun_take_settings(self->call, dt_arena_string(self->arena, dt_ps_team_settings(self->team))));
+    if (is_asynchronous(self)) self->call->timeline = NULL; /* that of servers: nobody knows how the clocks of others go */
     return NULL;
 }
 
-static void keep_wishes(service *self) {
-    self->devices = self->call->run.devices;
-    self->level = self->call->kernels.level;
-    self->has_cores = sched_getaffinity(0, sizeof self->cores, &self->cores) == 0;
-}
-
-static void restore_wishes(service *self) {
-    self->call->run.devices = self->devices;
-    self->call->kernels.level = self->level;
+static void restore_cores(const service *self) {
     if (self->has_cores) sched_setaffinity(0, sizeof self->cores, &self->cores);
 }
 
@@ -125,10 +85,10 @@ static dt_status *run_plan(service *self) {
                                     .outlives = true,
                                     .lets_go = true};
     dt_processes *processes;
-    restore_wishes(self);
+    restore_cores(self);
     DT_TRY(dt_processes_open(&options, &processes));
     call->run.processes = processes;
-    dt_status *status = self->train(call, self->artifact);
+    dt_status *status = self->train(call, self->program);
     if (status == NULL) status = dt_processes_finish(processes);
     if (status != NULL) dt_processes_abort(processes, dt_status_message(status));
     dt_processes_close(processes, 1);
@@ -239,7 +199,7 @@ static dt_status *serve(service *self) {
     if (call->n_servers == 0) call->n_servers = 1;
     if (!is_worker(self)) DT_TRY(dtrun_settings(call, self->arena, &settings));
     DT_TRY(find_servers(self, &servers));
-    DT_TRY(hash_artifact(self->artifact->path, artifact));
+    DT_TRY(hash_artifact(dt_program_artifact(self->program)->path, artifact));
     DT_TRY(look_at_past(self, &replicas));
     if (call->keys != NULL) DT_TRY(dt_ps_keys_load(call->keys, is_worker(self) ? DT_PS_WORKER : DT_PS_SERVER, &self->keys));
     const char *ledger = ledger_of(self);
@@ -272,15 +232,15 @@ static dt_status *serve(service *self) {
     if (is_worker(self)) DT_TRY(take_settings(self));
     if (is_asynchronous(self)) self->call->run.team = self->team;
     if (is_asynchronous(self) && is_worker(self)) DT_TRY(dt_ps_team_lease(self->team));
-    keep_wishes(self);
+    self->has_cores = sched_getaffinity(0, sizeof self->cores, &self->cores) == 0;
     dt_status *status = run_plans(self);
     leave(self, status);
     return status;
 }
 
-dt_status *dtrun_serve(dtrun_call *call, const dt_artifact *artifact, atomic_int *stop, dtrun_train *train) {
+dt_status *dtrun_serve(dtrun_call *call, dtrt_program *program, atomic_int *stop, dtrun_train *train) {
     jmp_buf guard;
-    service self = {.call = call, .artifact = artifact, .stop = stop, .train = train, .arena = dt_arena_create()};
+    service self = {.call = call, .program = program, .stop = stop, .train = train, .arena = dt_arena_create()};
     if (self.arena == NULL || setjmp(guard) != 0) {
         dt_arena_destroy(self.arena);
         return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
@@ -291,7 +251,6 @@ dt_status *dtrun_serve(dtrun_call *call, const dt_artifact *artifact, atomic_int
     dt_status *status = serve(&self);
     dt_ps_team_close(self.team, status != NULL ? dt_status_message(status) : NULL);
     dt_ps_keys_forget(&self.keys);
-    dtrun_call_free(&self.told);
     dt_arena_guard(self.arena, NULL);
     dt_arena_destroy(self.arena);
     return status;

@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "runtime/bench.h"
 #include "runtime/dtrt/processes.h"
+#include "runtime/options.h"
 #include "runtime/report/page.h"
 #include "runtime/weights.h"
 
@@ -23,18 +24,14 @@ static dt_status *give_text(dt_status *status, dt_text *made, char **text) {
 
 static dt_status *say_info(const dtrt_program *program, const dtrt_info_options *given, dt_text *text) {
     dtrt_info_options options;
-    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_info_options"));
-    if (options.n_processes < 0 || options.replicas < 0 || options.global_batch < 0)
-        return dt_error(DT_INVALID_ARGUMENT, "dtrt_info_options: %" PRId64 " processes, %" PRId64 " replicas, a global batch of %" PRId64,
-                        options.n_processes, options.replicas, options.global_batch);
+    dt_run_options run = {0};
+    DT_TRY(dt_run_options_read(DT_OF_INFO, given, &options, sizeof options, &run));
+    run.devices = options.devices != NULL ? options.devices : "cpu";
+    if (options.n_processes < 0) return dt_error(DT_INVALID_ARGUMENT, "dtrt_info_options: %" PRId64 " processes", options.n_processes);
     if (options.n_processes == 0) {
         dt_about_artifact(dt_program_artifact(program), text);
         return NULL;
     }
-    dt_run_options run = {.replicas = options.replicas,
-                          .global_batch = options.global_batch,
-                          .devices = options.devices != NULL ? options.devices : "cpu",
-                          .shard_optimizer = options.shard_optimizer != 0};
     return dt_about_exchange(dt_program_artifact(program), options.n_processes, &run, text);
 }
 
@@ -56,66 +53,53 @@ dt_status *dtrt_devices(char **text) {
 
 /* ---- where time goes ---- */
 
-static dt_status *hold_both(dtrt_program *const programs[2], int n, const char *level, const dt_kernels *kernels[2]) {
-    DT_TRY(dt_program_hold(programs[0], level, &kernels[0]));
-    dt_status *status = n > 1 ? dt_program_hold(programs[1], level, &kernels[1]) : NULL;
-    if (status != NULL) dtrt_close(programs[0]);
+dt_status *dt_program_bench(dtrt_program *const programs[], int n, const char *level, const dt_run_options *options, int64_t n_steps, bool json,
+                            dt_text *text) {
+    const dt_kernels *kernels[2] = {NULL};
+    dt_status *status = NULL;
+    int n_held = 0;
+    while (status == NULL && n_held < n) {
+        status = dt_program_hold(programs[n_held], level, &kernels[n_held]);
+        n_held += status == NULL;
+    }
+    if (status == NULL) status = dt_bench_programs(kernels, n, options, n_steps, json, text);
+    while (n_held > 0) dt_program_release(programs[--n_held]);
     return status;
 }
 
-/* `devices` are those of the shape. */
-static dt_status *measure_on(dtrt_program *program, const dtrt_session_options *shape, const dtrt_bench_options *options,
-                             char devices[DT_API_DEVICES], dt_text *text) {
+static dt_status *measure_on(dtrt_program *program, const dt_run_options *run, const dtrt_bench_options *options, dt_text *text) {
     static const int64_t DEFAULT_STEPS = 20;
     const char *level;
     dt_text note = {0};
-    dt_status *status = dt_api_meet(program, shape, "bench", &level, &note);
+    dt_status *status = dt_program_rendezvous(program, "bench", run, &level, &note);
     dt_text_free(&note);
-    bool central;
     DT_TRY(status);
-    DT_TRY(dt_api_read_placement(shape, &central));
-    dt_run_options run = {.step = options->step,
-                          .from = options->from,
-                          .data = shape->data,
-                          .devices = devices,
-                          .no_libraries = shape->no_libraries != 0,
-                          .fast_sums = shape->fast_sums != 0,
-                          .central = central,
-                          .shard_optimizer = shape->shard_optimizer != 0,
-                          .processes = dt_api_processes(shape->processes),
-                          .replicas = shape->replicas,
-                          .global_batch = shape->global_batch,
-                          .seed = shape->seed};
-    dtrt_program *const programs[] = {program, options->versus};
-    int n = options->versus != NULL ? 2 : 1;
-    const dt_kernels *kernels[2] = {NULL};
-    DT_TRY(hold_both(programs, n, level, kernels));
-    int64_t n_steps = options->n_steps != 0 ? options->n_steps : DEFAULT_STEPS;
-    status = dt_bench_programs(kernels, n, &run, n_steps, options->format == DTRT_JSON, text);
-    for (int i = 0; i < n; i++) dtrt_close(programs[i]);
-    return status;
+    return dt_program_bench((dtrt_program *const[]){program, options->versus}, options->versus != NULL ? 2 : 1, level, run,
+                            options->n_steps != 0 ? options->n_steps : DEFAULT_STEPS, options->format == DTRT_JSON, text);
 }
 
 static dt_status *read_bench_options(const dtrt_session_options *shape, const dtrt_bench_options *given, dtrt_bench_options *options,
-                                     char devices[DT_API_DEVICES]) {
-    DT_TRY(dt_options_read(given, options, sizeof *options, "dtrt_bench_options"));
-    DT_TRY(dt_api_print_devices(shape, devices));
-    if (options->n_steps < 0 || shape->replicas < 0 || shape->global_batch < 0 || (unsigned)options->format > DTRT_JSON)
-        return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " steps, %" PRId64 " replicas, a global batch of %" PRId64 ", format %d", options->n_steps,
-                        shape->replicas, shape->global_batch, (int)options->format);
+                                     char devices[DT_API_DEVICES], dt_run_options *run) {
+    DT_TRY(dt_run_options_read(DT_OF_BENCH, given, options, sizeof *options, run));
+    DT_TRY(dt_api_read_session(shape, devices, run));
+    run->check_numerics = false;
+    run->by_rows = DT_BY_ROWS_NOT;
+    if (options->n_steps < 0 || (unsigned)options->format > DTRT_JSON)
+        return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " steps, format %d", options->n_steps, (int)options->format);
     return NULL;
 }
 
 static dt_status *measure_together(dtrt_program *program, const dtrt_session_options *shape, const dtrt_bench_options *given, dt_text *text) {
     dtrt_bench_options options = {0};
+    dt_run_options run = {0};
     char devices[DT_API_DEVICES];
     dt_api_cores cores;
-    dt_status *status = read_bench_options(shape, given, &options, devices);
-    dt_api_call call = {.name = "dtrt_bench", .which = options.n_steps, .hash = dt_api_mix_text(DT_HASH_SEED, options.step)};
-    call.hash = dt_api_mix_integer(dt_api_mix_text(call.hash, options.from), options.versus != NULL);
+    dt_status *status = read_bench_options(shape, given, &options, devices, &run);
+    dt_api_call call = {.name = "dtrt_bench", .which = options.n_steps};
+    call.hash = dt_api_mix_integer(dt_run_options_hash(DT_OF_BENCH, &run), options.versus != NULL);
     DT_TRY(dt_api_agree_without_session(shape->processes, &call, status));
     dt_api_keep_cores(&cores);
-    status = measure_on(program, shape, &options, devices, text);
+    status = measure_on(program, &run, &options, text);
     dt_api_restore_cores(shape->processes, &cores);
     return dt_api_conclude_without_session(shape->processes, status);
 }

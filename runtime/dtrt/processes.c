@@ -29,6 +29,11 @@ static dt_status *open_transport(void *unused, dt_transport **transport) {
     return dt_transport_open(transport);
 }
 
+dt_status *dt_api_open_processes(dt_processes_options *options, dt_processes **processes) {
+    options->open = open_transport;
+    return dt_processes_open(options, processes);
+}
+
 static dt_status *find_others(const dtrt_processes_options *given, dtrt_processes *processes) {
     static const double DEFAULT_DEADLINE_SECONDS = 600;
     dtrt_processes_options options;
@@ -38,10 +43,9 @@ static dt_status *find_others(const dtrt_processes_options *given, dtrt_processe
     DT_TRY(dt_launcher_find(&launcher));
     processes->note = dt_launcher_note(&launcher);
     if (launcher.kind == DT_LAUNCHER_NONE) return NULL;
-    dt_processes_options open = {.open = open_transport,
-                                 .deadline_seconds = options.deadline_seconds > 0 ? options.deadline_seconds : DEFAULT_DEADLINE_SECONDS,
+    dt_processes_options open = {.deadline_seconds = options.deadline_seconds > 0 ? options.deadline_seconds : DEFAULT_DEADLINE_SECONDS,
                                  .outlives = true};
-    return dt_processes_open(&open, &processes->processes);
+    return dt_api_open_processes(&open, &processes->processes);
 }
 
 dt_status *dtrt_processes_open(const dtrt_processes_options *options, dtrt_processes **processes) {
@@ -223,37 +227,8 @@ dt_status *dt_api_conclude_without_session(dtrt_processes *processes, dt_status 
 
 /* ---- creating a session ---- */
 
-/* What dtrun is told by options, as far as processes compare it. */
-static dt_run_options run_of(const dtrt_session_options *options, dt_processes *processes) {
-    return (dt_run_options){.processes = processes,
-                            .devices = options->devices,
-                            .replicas = options->replicas,
-                            .global_batch = options->global_batch,
-                            .seed = options->seed,
-                            .ignore_bad_index = options->ignore_bad_index != 0,
-                            .no_data_check = options->no_data_check != 0,
-                            .fast_sums = options->fast_sums != 0,
-                            .no_libraries = options->no_libraries != 0,
-                            .central = options->placement != NULL && strcmp(options->placement, "central") == 0,
-                            .shard_optimizer = options->shard_optimizer != 0,
-                            .by_rows = dt_api_by_rows(options),
-                            .check_numerics = options->check_numerics != 0,
-                            .timeline_steps = options->timeline_steps};
-}
-
 void dt_api_keep_cores(dt_api_cores *cores) { cores->is_known = sched_getaffinity(0, sizeof cores->set, &cores->set) == 0; }
 
 void dt_api_restore_cores(const dtrt_processes *processes, const dt_api_cores *cores) {
     if (cores->is_known && dt_processes_count(dt_api_processes(processes)) > 1) sched_setaffinity(0, sizeof cores->set, &cores->set);
-}
-
-dt_status *dt_api_meet(const dtrt_program *program, const dtrt_session_options *options, const char *command, const char **level, dt_text *note) {
-    dt_agreement agreed;
-    dt_processes *processes = dt_api_processes(options->processes);
-    *level = NULL;
-    if (dt_processes_count(processes) == 1) return NULL;
-    dt_run_options run = run_of(options, processes);
-    DT_TRY(dt_program_rendezvous(program, command, &run, &agreed, note));
-    *level = agreed.level;
-    return NULL;
 }

@@ -14,6 +14,9 @@
 /* NULL: alone, and so is a session without them. */
 dt_processes *dt_api_processes(const dtrt_processes *processes);
 
+/* dt_processes_open, with the transport of whoever started this process. */
+dt_status *dt_api_open_processes(dt_processes_options *options, dt_processes **processes);
+
 /* A session is created with them, or destroyed. */
 void dt_api_hold_processes(dtrt_processes *processes);
 void dt_api_release_processes(dtrt_processes *processes);
@@ -53,9 +56,5 @@ typedef struct dt_api_cores {
 } dt_api_cores;
 void dt_api_keep_cores(dt_api_cores *cores);
 void dt_api_restore_cores(const dtrt_processes *processes, const dt_api_cores *cores);
-
-/* The rendezvous of those who run `command` on sessions with these options: *level is that of the code which all can run, NULL where each runs its
- * best or there are no others. The calling thread's cores become this process's share. What is worth saying is appended to `note`. */
-dt_status *dt_api_meet(const dtrt_program *program, const dtrt_session_options *options, const char *command, const char **level, dt_text *note);
 
 #endif

@@ -2,6 +2,7 @@
 #include "runtime/dtrt/program.h"
 
 #include "abi/version.h"
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "base/options.h"
 
@@ -11,7 +12,7 @@
 #include <sys/stat.h>
 
 struct dtrt_program {
-    atomic_int n_holders;
+    atomic_int n_holders, n_users; /* users: those who hold its kernels */
     dt_artifact *artifact;
     void *bytes; /* [n_bytes] the file, where it was in memory; NULL: it is at the artifact's path */
     size_t n_bytes;
@@ -114,9 +115,22 @@ void dtrt_close(dtrt_program *program) {
     if (program != NULL && atomic_fetch_sub(&program->n_holders, 1) == 1) destroy(program);
 }
 
+/* Whether the code that is loaded is not what a session with this level would load, and none runs it. */
+static bool is_outdated(const dtrt_program *program, const char *level) {
+    const char *wanted = level != NULL ? level : program->options.level;
+    int best = wanted == NULL ? dt_kernels_best_level(program->artifact) : 0;
+    if (program->kernels == NULL || atomic_load(&program->n_users) > 0) return false;
+    if (best > 0) wanted = dt_cpu_level_name(best);
+    return wanted != NULL && strcmp(dt_kernels_level(program->kernels), wanted) != 0;
+}
+
 static dt_status *load_kernels(dtrt_program *program, const char *level) {
     dt_kernels_options options = program->options;
     if (level != NULL) options.level = level;
+    if (is_outdated(program, level)) {
+        dt_kernels_free(program->kernels);
+        program->kernels = NULL;
+    }
     if (program->kernels == NULL) return dt_kernels_load(program->artifact, &options, &program->kernels);
     if (level == NULL || strcmp(dt_kernels_level(program->kernels), level) == 0) return NULL;
     return dt_error_in(
@@ -129,14 +143,21 @@ static dt_status *load_kernels(dtrt_program *program, const char *level) {
 dt_status *dt_program_hold(dtrt_program *program, const char *level, const dt_kernels **kernels) {
     pthread_mutex_lock(&program->lock);
     dt_status *status = load_kernels(program, level);
-    pthread_mutex_unlock(&program->lock);
-    *kernels = program->kernels;
+    if (status == NULL) atomic_fetch_add(&program->n_users, 1);
     if (status == NULL) atomic_fetch_add(&program->n_holders, 1);
+    *kernels = program->kernels;
+    pthread_mutex_unlock(&program->lock);
     return status;
 }
 
-dt_status *dt_program_rendezvous(const dtrt_program *program, const char *command, const dt_run_options *run, dt_agreement *agreed, dt_text *note) {
-    return dt_rendezvous(program->artifact, program->bytes, program->n_bytes, command, &program->options, run, agreed, note);
+void dt_program_release(dtrt_program *program) {
+    if (program == NULL) return;
+    atomic_fetch_sub(&program->n_users, 1);
+    dtrt_close(program);
+}
+
+dt_status *dt_program_rendezvous(const dtrt_program *program, const char *command, const dt_run_options *run, const char **level, dt_text *note) {
+    return dt_rendezvous(program->artifact, program->bytes, program->n_bytes, command, &program->options, run, level, note);
 }
 
 /* ---- asking ---- */

@@ -1,18 +1,15 @@
-/* run: what dtrun's commands do, on a session of the caller's. */
-#include "runtime/run.h"
-
+/* run: what dtrun's commands do: on a session of the caller's, or for dtrun on one of the run's own. */
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/text.h"
 #include "runtime/dtrt/log.h"
 #include "runtime/dtrt/processes.h"
+#include "runtime/options.h"
 
 #include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-typedef dt_status *run_function(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 
 /* The runs use runners by the number of the step. */
 static dt_runner **open_runners(const dtrt_session *session) {
@@ -28,7 +25,7 @@ static void close_runners(dtrt_session *session, dt_runner **runners) {
 }
 
 /* Runs `run` with the session's own values in `options`. The session then is where the run has left it. */
-static dt_status *run_on(dtrt_session *session, run_function *run, dt_run_options *options, dt_run_session *on, bool *stopped) {
+static dt_status *run_on(dtrt_session *session, dt_run_function *run, dt_run_options *options, dt_run_session *on, bool *stopped) {
     const dt_session_options *about = dt_session_get_options(session->session);
     dt_checkpoint_state *state = &session->progress;
     dt_api_log log;
@@ -42,16 +39,10 @@ static dt_status *run_on(dtrt_session *session, run_function *run, dt_run_option
     dt_status *status = dt_api_open_log(session, &log);
     if (status == NULL) {
         options->on = on;
-        options->processes = dt_api_processes(session->processes);
-        options->data = session->data;
         options->timeline = session->timeline;
         options->replicas = about->replicas;
         options->global_batch = dt_session_global_batch(session->session);
-        options->has_seed = true;
         options->seed = about->seed;
-        options->by_rows = about->by_rows;
-        options->ignore_bad_index = session->options.ignore_bad_index != 0;
-        options->no_data_check = session->options.no_data_check != 0;
         if (options->stop == NULL) options->stop = &log.stop;
         options->was_stopped = stopped;
         status = run(session->kernels, options, log.log);
@@ -81,24 +72,10 @@ static dt_status *give_result(const dt_run_session *on, bool stopped, dtrt_run_r
 
 /* ---- training ---- */
 
-static dt_status *check_not_negative(int64_t value, const char *name) {
-    return value >= 0 ? NULL : dt_error(DT_INVALID_ARGUMENT, "dtrt_train_options.%s is %" PRId64, name, value);
-}
-
-static dt_status *check_numbers(const dtrt_train_options *options) {
-    DT_TRY(check_not_negative(options->epochs, "epochs"));
-    DT_TRY(check_not_negative(options->pause_after_epochs, "pause_after_epochs"));
-    DT_TRY(check_not_negative(options->max_steps, "max_steps"));
-    DT_TRY(check_not_negative(options->checkpoint_every, "checkpoint_every"));
-    DT_TRY(check_not_negative(options->keep, "keep"));
-    DT_TRY(check_not_negative(options->stop_after_no_gain, "stop_after_no_gain"));
-    DT_TRY(check_not_negative(options->log_histograms, "log_histograms"));
-    return check_not_negative(options->log_every, "log_every");
-}
-
-static dt_status *read_train_options(const dtrt_session *session, const dtrt_train_options *given, dtrt_train_options *options) {
-    DT_TRY(dt_options_read(given, options, sizeof *options, "dtrt_train_options"));
-    DT_TRY(check_numbers(options));
+static dt_status *read_train_options(const dtrt_session *session, const dtrt_train_options *given, dtrt_train_options *options, dt_run_options *run) {
+    DT_TRY(dt_run_options_read(DT_OF_TRAIN, given, options, sizeof *options, run));
+    if (options->pause_after_epochs < 0)
+        return dt_error(DT_INVALID_ARGUMENT, "dtrt_train_options.pause_after_epochs is %" PRId64, options->pause_after_epochs);
     if (session->options.forward_only) return dt_error(DT_FAILED_PRECONDITION, "the session is forward-only: it cannot train");
     if (options->log_histograms > 0 && options->log_dir == NULL)
         return dt_error(DT_INVALID_ARGUMENT, "log_histograms are written to log_dir, which is NULL");
@@ -107,14 +84,11 @@ static dt_status *read_train_options(const dtrt_session *session, const dtrt_tra
     return NULL;
 }
 
-/* Of what all processes are to train alike. Folders may have other names elsewhere. */
-static uint64_t hash_of_training(const dtrt_train_options *options) {
-    const int64_t numbers[] = {
-        options->epochs,         options->pause_after_epochs,     options->max_steps,       options->checkpoint_every, options->stop_after_no_gain,
-        options->log_histograms, options->checkpoint_dir != NULL, options->log_dir != NULL, options->resume != 0};
-    uint64_t hash = dt_hash_bytes(numbers, sizeof numbers, DT_HASH_SEED);
-    hash = dt_api_mix_text(dt_api_mix_text(hash, options->step), options->from);
-    return dt_api_mix_text(dt_api_mix_text(hash, options->keep_best), options->reduce_on_plateau);
+/* A run of the session, where nothing else is said. */
+static dt_run_options begin_run(const dtrt_session *session) {
+    dt_run_options run = session->asked;
+    dt_options_set_defaults(dt_run_option_rows, dt_n_run_options, &run);
+    return run;
 }
 
 /* The session remembers where its past is told. */
@@ -132,25 +106,12 @@ static dt_status *train_logged(dtrt_session *session, dt_run_options *run, dt_ru
 
 static dt_status *train(dtrt_session *session, const dtrt_train_options *given, dtrt_run_result *result) {
     dtrt_train_options options;
+    dt_run_options run = begin_run(session);
     bool stopped = false;
-    dt_status *status = read_train_options(session, given, &options);
-    dt_api_call call = {.name = "dtrt_train", .hash = status == NULL ? hash_of_training(&options) : 0};
+    dt_status *status = read_train_options(session, given, &options, &run);
+    dt_api_call call = {.name = "dtrt_train", .which = options.pause_after_epochs, .hash = dt_run_options_hash(DT_OF_TRAIN, &run)};
     DT_TRY(dt_api_agree(session, &call, status));
     dt_run_session on = {.pause_after = options.pause_after_epochs};
-    dt_run_options run = {.step = options.step,
-                          .from = options.from,
-                          .epochs = options.epochs,
-                          .max_steps = options.max_steps > 0 ? options.max_steps : -1,
-                          .checkpoint_dir = options.checkpoint_dir,
-                          .checkpoint_every = options.checkpoint_every,
-                          .keep = options.keep,
-                          .keep_best = options.keep_best,
-                          .stop_after_no_gain = options.stop_after_no_gain,
-                          .resume = options.resume != 0,
-                          .log_every = options.log_every,
-                          .plateau = options.reduce_on_plateau,
-                          .log_dir = options.log_dir,
-                          .log_histograms = options.log_histograms};
     status = train_logged(session, &run, &on, &stopped);
     DT_TRY(dt_api_conclude(session, call.name, status));
     return give_result(&on, stopped, result);
@@ -164,18 +125,22 @@ dt_status *dtrt_train(dtrt_session *session, const dtrt_train_options *options, 
 
 /* ---- evaluation and prediction ---- */
 
+/* The end of a call, whose options are read: `status`. */
+static dt_status *run_alike(dtrt_session *session, dt_api_call call, dt_run_function *function, dt_run_options *run, dt_status *status,
+                            dtrt_run_result *result) {
+    dt_run_session on = {.reason = "epochs"};
+    bool stopped = false;
+    DT_TRY(dt_api_agree(session, &call, status));
+    DT_TRY(dt_api_conclude(session, call.name, run_on(session, function, run, &on, &stopped)));
+    return give_result(&on, stopped, result);
+}
+
 static dt_status *evaluate(dtrt_session *session, const dtrt_evaluate_options *given, dtrt_run_result *result) {
     dtrt_evaluate_options options;
-    bool stopped = false;
-    dt_status *status = dt_options_read(given, &options, sizeof options, "dtrt_evaluate_options");
-    dt_api_call call = {.name = "dtrt_evaluate", .hash = dt_api_mix_text(dt_api_mix_text(DT_HASH_SEED, options.step), options.from)};
-    DT_TRY(dt_api_agree(session, &call, status));
-    dt_run_session on = {.reason = "epochs"};
-    dt_run_options run = {.step = options.step, .from = options.from};
-    DT_TRY(dt_api_conclude(session, call.name, run_on(session, dt_run_evaluate, &run, &on, &stopped)));
-    int step = dtrt_find_step(session->program, options.step != NULL ? options.step : "evaluate");
-    on.n_steps = dt_reports_n_added(dt_runner_reports(session->steps[step].runner));
-    return give_result(&on, stopped, result);
+    dt_run_options run = begin_run(session);
+    dt_status *status = dt_run_options_read(DT_OF_EVALUATE, given, &options, sizeof options, &run);
+    dt_api_call call = {.name = "dtrt_evaluate", .hash = dt_run_options_hash(DT_OF_EVALUATE, &run)};
+    return run_alike(session, call, dt_run_evaluate, &run, status, result);
 }
 
 dt_status *dtrt_evaluate(dtrt_session *session, const dtrt_evaluate_options *options, dtrt_run_result *result) {
@@ -184,30 +149,22 @@ dt_status *dtrt_evaluate(dtrt_session *session, const dtrt_evaluate_options *opt
     return dt_api_leave(session, evaluate(session, options, result));
 }
 
-static dt_status *read_predict_options(const dtrt_predict_options *given, dtrt_predict_options *options) {
-    DT_TRY(dt_options_read(given, options, sizeof *options, "dtrt_predict_options"));
-    if (options->n_inputs < 0 || (options->inputs == NULL && options->n_inputs > 0))
-        return dt_error(DT_INVALID_ARGUMENT, "dtrt_predict_options: %d inputs%s", options->n_inputs, options->inputs == NULL ? " that are NULL" : "");
-    for (int i = 0; i < options->n_inputs; i++) DT_TRY(dt_api_need(options->inputs[i], "dtrt_predict_options.inputs[i]"));
+static dt_status *read_predict_options(const dtrt_predict_options *given, dt_run_options *run) {
+    dtrt_predict_options options;
+    DT_TRY(dt_run_options_read(DT_OF_PREDICT, given, &options, sizeof options, run));
+    if (options.n_inputs < 0 || (options.inputs == NULL && options.n_inputs > 0))
+        return dt_error(DT_INVALID_ARGUMENT, "dtrt_predict_options: %d inputs%s", options.n_inputs, options.inputs == NULL ? " that are NULL" : "");
+    for (int i = 0; i < options.n_inputs; i++) DT_TRY(dt_api_need(options.inputs[i], "dtrt_predict_options.inputs[i]"));
+    run->inputs = options.inputs;
+    run->n_inputs = options.n_inputs;
     return NULL;
 }
 
 static dt_status *predict(dtrt_session *session, const dtrt_predict_options *given, dtrt_run_result *result) {
-    dtrt_predict_options options;
-    bool stopped = false;
-    dt_status *status = read_predict_options(given, &options);
-    dt_api_call call = {.name = "dtrt_predict", .hash = dt_api_mix_text(dt_api_mix_text(DT_HASH_SEED, options.step), options.from)};
-    call.which = options.n_inputs;
-    DT_TRY(dt_api_agree(session, &call, status));
-    dt_run_session on = {.reason = "epochs"};
-    dt_run_options run = {.step = options.step,
-                          .from = options.from,
-                          .inputs = options.inputs,
-                          .n_inputs = options.n_inputs,
-                          .output = options.output,
-                          .png = options.png};
-    DT_TRY(dt_api_conclude(session, call.name, run_on(session, dt_run_predict, &run, &on, &stopped)));
-    return give_result(&on, stopped, result);
+    dt_run_options run = begin_run(session);
+    dt_status *status = read_predict_options(given, &run);
+    dt_api_call call = {.name = "dtrt_predict", .which = run.n_inputs, .hash = dt_run_options_hash(DT_OF_PREDICT, &run)};
+    return run_alike(session, call, dt_run_predict, &run, status, result);
 }
 
 dt_status *dtrt_predict(dtrt_session *session, const dtrt_predict_options *options, dtrt_run_result *result) {
@@ -244,33 +201,29 @@ static dt_status *take_bytes(void *context, const char *bytes, size_t n_bytes) {
     return NULL;
 }
 
-static dt_status *make_text(making *all) {
-    static const int64_t DEFAULT_LENGTH = 200;
+static dt_status *make_text(making *all, dt_run_options *run) {
     const dtrt_generate_options *options = all->options;
     bool stopped = false;
     DT_TRY(dt_api_need(options->prompt, "dtrt_generate_options.prompt"));
     if (*options->prompt == 0) return dt_error(DT_INVALID_ARGUMENT, "dtrt_generate_options.prompt is empty: how does the text begin?");
-    if (options->length < 0 || !(options->temperature >= 0 && options->temperature <= FLT_MAX))
-        return dt_error(DT_INVALID_ARGUMENT, "dtrt_generate_options: length %" PRId64 ", temperature %g: both are 0 or more", options->length,
-                        options->temperature);
+    if (!(options->temperature >= 0 && options->temperature <= FLT_MAX))
+        return dt_error(DT_INVALID_ARGUMENT, "dtrt_generate_options: temperature %g: it is 0 or more", options->temperature);
     dt_run_session on = {.reason = "epochs"};
-    dt_run_options run = {.step = options->step,
-                          .prompt = options->prompt,
-                          .length = options->length != 0 ? options->length : DEFAULT_LENGTH,
-                          .has_temperature = options->has_temperature != 0,
-                          .temperature = options->has_temperature ? options->temperature : 1,
-                          .made = take_bytes,
-                          .made_context = all,
-                          .stop = &all->stop};
-    return run_on(all->session, dt_run_generate, &run, &on, &stopped);
+    run->has_temperature = options->has_temperature != 0;
+    if (run->has_temperature) run->temperature = options->temperature;
+    run->made = take_bytes;
+    run->made_context = all;
+    run->stop = &all->stop;
+    return run_on(all->session, dt_run_generate, run, &on, &stopped);
 }
 
 static dt_status *generate(dtrt_session *session, const dtrt_generate_options *given, char **text, size_t *n_bytes) {
     dtrt_generate_options options;
+    dt_run_options run = begin_run(session);
     DT_TRY(need_to_be_alone(session, "dtrt_generate"));
-    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_generate_options"));
+    DT_TRY(dt_run_options_read(DT_OF_GENERATE, given, &options, sizeof options, &run));
     making all = {.session = session, .options = &options};
-    dt_status *status = make_text(&all);
+    dt_status *status = make_text(&all, &run);
     if (status == NULL && n_bytes != NULL) *n_bytes = all.text.n;
     if (status == NULL && text != NULL) *text = dt_text_take(&all.text);
     dt_text_free(&all.text);
@@ -288,18 +241,12 @@ dt_status *dtrt_generate(dtrt_session *session, const dtrt_generate_options *opt
 
 static dt_status *write_data(dtrt_session *session, const dtrt_data_options *given) {
     dtrt_data_options options;
+    dt_run_options run = begin_run(session);
     bool stopped = false;
     DT_TRY(need_to_be_alone(session, "dtrt_write_data"));
-    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_data_options"));
+    DT_TRY(dt_run_options_read(DT_OF_DATA, given, &options, sizeof options, &run));
     DT_TRY(dt_api_need(options.output, "dtrt_data_options.output"));
-    if (options.epoch < 0 || options.n_batches < 0)
-        return dt_error(DT_INVALID_ARGUMENT, "dtrt_data_options: epoch %" PRId64 ", %" PRId64 " batches", options.epoch, options.n_batches);
     dt_run_session on = {.reason = "epochs"};
-    dt_run_options run = {.step = options.step,
-                          .from = options.from,
-                          .epoch = options.epoch != 0 ? options.epoch : 1,
-                          .n_batches = options.n_batches,
-                          .output = options.output};
     return run_on(session, dt_run_data, &run, &on, &stopped);
 }
 
@@ -310,20 +257,25 @@ dt_status *dtrt_write_data(dtrt_session *session, const dtrt_data_options *optio
 
 /* ---- timeline ---- */
 
+dt_status *dt_api_open_timeline(int64_t n_steps, dt_processes *processes, dt_timeline_clock *clock, dt_timeline **timeline) {
+    DT_TRY(dt_timeline_align(processes, clock));
+    return dt_timeline_create(n_steps, timeline);
+}
+
+static dt_status *write_timeline(dt_timeline *timeline, const dt_timeline_clock *clock, dt_processes *processes, bool has_failed, const char *name,
+                                 const char *path, dt_log *log) {
+    dt_text note = {0};
+    dt_status *status = dt_timeline_write(timeline, clock, processes, has_failed, name, path, &note);
+    if (note.n > 0) dt_log_remark(log, "note", "%s", note.data);
+    dt_text_free(&note);
+    return status;
+}
+
 static dt_status *check_timeline(const dtrt_session *session, const char *path) {
     if (session->timeline == NULL)
         return dt_error(DT_FAILED_PRECONDITION, "the session keeps no timeline: dtrt_session_options.timeline_steps says of how many steps it does");
     if (session->n_pipelines > 0) return dt_error(DT_FAILED_PRECONDITION, "a pipeline of the session is open, and its threads are at work: close it");
     return dt_session_leads(session->session) ? dt_timeline_check_place(path) : NULL;
-}
-
-static dt_status *write_timeline(dtrt_session *session, const char *path, dt_log *log) {
-    dt_text note = {0};
-    dt_status *status =
-        dt_timeline_write(session->timeline, &session->clock, dt_api_processes(session->processes), false, session->artifact->name, path, &note);
-    if (status == NULL && note.n > 0) dt_log_remark(log, "note", "%s", note.data);
-    dt_text_free(&note);
-    return status;
 }
 
 static dt_status *write_timeline_together(dtrt_session *session, const char *path) {
@@ -332,7 +284,8 @@ static dt_status *write_timeline_together(dtrt_session *session, const char *pat
     DT_TRY(dt_api_agree(session, &call, check_timeline(session, path)));
     dt_status *status = dt_api_open_log(session, &log);
     if (status == NULL) {
-        status = write_timeline(session, path, log.log);
+        status =
+            write_timeline(session->timeline, &session->clock, dt_api_processes(session->processes), false, session->artifact->name, path, log.log);
         dt_api_close_log(&log);
     }
     return dt_api_conclude(session, call.name, status);
@@ -342,4 +295,38 @@ dt_status *dtrt_write_timeline(dtrt_session *session, const char *path) {
     DT_TRY(dt_api_need(path, "path"));
     DT_TRY(dt_api_enter(session));
     return dt_api_leave(session, write_timeline_together(session, path));
+}
+
+/* ---- on a session of its own ---- */
+
+/* What the run did is written when it has ended, however it did: what all processes did, unless one has failed. */
+static dt_status *run_recorded(const dt_kernels *kernels, dt_run_options *options, const char *path, dt_run_function *run, dt_log *log) {
+    dt_timeline_clock clock;
+    bool leads = dt_run_leads(options);
+    if (path == NULL) return run(kernels, options, log);
+    if (leads) DT_TRY(dt_timeline_check_place(path));
+    DT_TRY(dt_api_open_timeline(options->timeline_steps, options->processes, &clock, &options->timeline));
+    dt_status *status = run(kernels, options, log);
+    if (status == NULL || leads)
+        status = dt_status_first(
+            status, write_timeline(options->timeline, &clock, options->processes, status != NULL, dt_kernels_artifact(kernels)->name, path, log));
+    dt_timeline_destroy(options->timeline);
+    options->timeline = NULL;
+    return status;
+}
+
+dt_status *dt_program_run(dtrt_program *program, const char *command, dt_run_options *options, const char *timeline, dt_run_function *run,
+                          dt_log *log) {
+    const dt_kernels *kernels;
+    const char *level;
+    dt_text note = {0};
+    dt_status *status = dt_program_rendezvous(program, command, options, &level, &note);
+    if (status == NULL && note.n > 0) dt_log_remark(log, "note", "%s", note.data);
+    dt_text_free(&note);
+    DT_TRY(status);
+    DT_TRY(dt_run_check_launch_values(dt_program_artifact(program), options));
+    DT_TRY(dt_program_hold(program, level, &kernels));
+    status = run_recorded(kernels, options, timeline, run, log);
+    dt_program_release(program);
+    return status;
 }

@@ -7,7 +7,7 @@
 #include "runtime/devices/host_memory.h"
 #include "runtime/dtrt/log.h"
 #include "runtime/dtrt/processes.h"
-#include "runtime/run.h"
+#include "runtime/options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -81,7 +81,8 @@ void dt_api_end_callback(dtrt_session *session) { atomic_store(&session->usage, 
 
 /* ---- creating ---- */
 
-dt_status *dt_api_print_devices(const dtrt_session_options *options, char text[DT_API_DEVICES]) {
+/* What `devices` and `threads` say together, as runtime/devices/spec.h has it. */
+static dt_status *print_devices(const dtrt_session_options *options, char text[DT_API_DEVICES]) {
     const size_t bytes = DT_API_DEVICES;
     const char *devices = options->devices != NULL ? options->devices : "cpu";
     bool is_cpu = strcmp(devices, "cpu") == 0 || strncmp(devices, "cpu:", 4) == 0;
@@ -95,52 +96,33 @@ dt_status *dt_api_print_devices(const dtrt_session_options *options, char text[D
     return (size_t)n < bytes ? NULL : dt_error(DT_INVALID_ARGUMENT, "devices \"%.40s…\": the list is too long", devices);
 }
 
-dt_status *dt_api_read_placement(const dtrt_session_options *options, bool *central) {
-    const char *placement = options->placement != NULL ? options->placement : "mirrored";
-    *central = strcmp(placement, "central") == 0;
-    if (*central || strcmp(placement, "mirrored") == 0) return NULL;
-    return dt_error(DT_INVALID_ARGUMENT, "placement \"%.40s\": there are \"mirrored\" and \"central\"", placement);
+/* *number: from 1, that of `text` among `names`; 0: it is NULL. */
+static dt_status *find_name(const char *what, const char *text, const char *const names[2], int *number) {
+    *number = 0;
+    if (text == NULL) return NULL;
+    for (int i = 0; i < 2; i++)
+        if (strcmp(text, names[i]) == 0) *number = i + 1;
+    return *number != 0 ? NULL : dt_error(DT_INVALID_ARGUMENT, "%s \"%.40s\": there are \"%s\" and \"%s\"", what, text, names[0], names[1]);
 }
 
-dt_by_rows dt_api_by_rows(const dtrt_session_options *options) {
-    if (options->by_rows == NULL) return DT_BY_ROWS_NOT;
-    return strcmp(options->by_rows, "lazy") == 0 ? DT_BY_ROWS_LAZILY : DT_BY_ROWS_EXACTLY;
-}
-
-static dt_status *check_by_rows(const dtrt_session_options *options) {
-    if (dt_api_by_rows(options) != DT_BY_ROWS_EXACTLY || strcmp(options->by_rows, "exact") == 0) return NULL;
-    return dt_error(DT_INVALID_ARGUMENT, "by_rows \"%.40s\": there are \"exact\" and \"lazy\"", options->by_rows);
-}
-
-static dt_status *translate(const dtrt_session *session, const char *devices, dt_session_options *about) {
-    const dtrt_session_options *options = &session->options;
-    *about = dt_session_options_default();
-    about->devices = devices;
-    about->replicas = options->replicas != 0 ? options->replicas : 1;
-    if (about->replicas < 1 || options->global_batch < 0 || options->global_batch % about->replicas != 0)
-        return dt_error(DT_INVALID_ARGUMENT, "a global batch of %" PRId64 " cannot be dealt evenly to %" PRId64 " replicas", options->global_batch,
-                        about->replicas);
-    about->rows = options->global_batch / about->replicas;
-    about->seed = options->seed;
-    about->no_libraries = options->no_libraries != 0;
-    about->forward_only = options->forward_only != 0;
-    about->times = options->measure_kernels != 0;
-    about->shard_optimizer = options->shard_optimizer != 0;
-    about->fast_sums = options->fast_sums != 0;
-    DT_TRY(dt_api_read_placement(options, &about->central));
-    DT_TRY(check_by_rows(options));
-    about->by_rows = dt_api_by_rows(options);
-    about->processes = dt_api_processes(options->processes);
-    if (!(options->deadline_seconds >= 0)) return dt_error(DT_INVALID_ARGUMENT, "a deadline of %g seconds", options->deadline_seconds);
-    about->deadline_seconds = options->deadline_seconds;
+dt_status *dt_api_read_session(const dtrt_session_options *options, char devices[DT_API_DEVICES], dt_run_options *run) {
+    int placement, by_rows;
+    DT_TRY(print_devices(options, devices));
+    DT_TRY(dt_run_options_take(DT_OF_SESSION, options, run));
+    DT_TRY(find_name("placement", options->placement, (const char *const[]){"mirrored", "central"}, &placement));
+    DT_TRY(find_name("by_rows", options->by_rows, (const char *const[]){"exact", "lazy"}, &by_rows));
+    run->devices = devices;
+    run->has_seed = true;
+    run->central = placement == 2;
+    run->by_rows = (dt_by_rows)by_rows;
+    run->processes = dt_api_processes(options->processes);
     return NULL;
 }
 
 static dt_status *open_timeline(dtrt_session *session, dt_session_options *about) {
     int64_t n_steps = session->options.timeline_steps;
     if (n_steps == 0) return NULL;
-    DT_TRY(dt_timeline_align(about->processes, &session->clock));
-    DT_TRY(dt_timeline_create(n_steps, &session->timeline));
+    DT_TRY(dt_api_open_timeline(n_steps, about->processes, &session->clock, &session->timeline));
     about->timeline = session->timeline;
     return NULL;
 }
@@ -158,19 +140,20 @@ dt_status *dt_api_copy_text(const char *text, char **copy) {
 /* What can be wrong with the options before anything is opened. */
 static dt_status *check_options(dtrt_session *session, char devices[DT_API_DEVICES], dt_session_options *about) {
     const dtrt_session_options *options = &session->options;
-    DT_TRY(dt_api_print_devices(options, devices));
-    DT_TRY(translate(session, devices, about));
-    if (options->timeline_steps < 0) return dt_error(DT_INVALID_ARGUMENT, "dtrt_session_options.timeline_steps is %" PRId64, options->timeline_steps);
-    if (options->check_numerics) DT_TRY(dt_run_check_numerics(about));
+    DT_TRY(dt_api_read_session(options, devices, &session->asked));
+    DT_TRY(dt_run_describe_session(&session->asked, about));
+    DT_TRY(dt_run_rows(&session->asked, 0, &about->rows));
+    about->forward_only = options->forward_only != 0;
+    about->times = options->measure_kernels != 0;
     DT_TRY(dt_api_copy_text(options->data, &session->data));
-    session->options.data = session->data;
+    session->asked.data = session->options.data = session->data;
     return NULL;
 }
 
 /* The session on its devices: "cpu" is this process's share of the cores. */
 static dt_status *open_session(dtrt_session *session, dtrt_program *program, dt_session_options *about, dt_text *note) {
     const char *level;
-    DT_TRY(dt_api_meet(program, &session->options, "session", &level, note));
+    DT_TRY(dt_program_rendezvous(program, "session", &session->asked, &level, note));
     DT_TRY(dt_program_hold(program, level, &session->kernels));
     session->program = program;
     DT_TRY(open_timeline(session, about));
@@ -202,7 +185,8 @@ static dt_status *fill(dtrt_session *session, dtrt_program *program) {
     dt_api_keep_cores(&cores);
     dt_status *status = open_session(session, program, &about, &note);
     dt_api_restore_cores(session->processes, &cores);
-    session->options.devices = session->options.placement = session->options.by_rows = NULL; /* the caller's */
+    session->options.devices = session->options.placement = session->options.by_rows = session->asked.devices = NULL; /* the caller's */
+    session->asked.check_numerics = false;                                                                            /* the session does */
     if (status == NULL) status = tell(session, &note);
     dt_text_free(&note);
     return dt_api_conclude(session, call.name, status);
@@ -224,7 +208,7 @@ static void destroy(dtrt_session *session) {
     dt_api_end_call(session->processes);
     dt_api_release_processes(session->processes);
     dt_timeline_destroy(session->timeline);
-    dtrt_close(session->program);
+    dt_program_release(session->program);
     dt_checkpoint_state_free(&session->progress);
     dt_release(session->steps);
     dt_release(session->log_dir);

@@ -28,6 +28,7 @@ struct dtrt_session {
     const dt_artifact *artifact; /* of the session; of one that takes rows of tables, the one whose steps have all of each */
     dt_session *session;
     dtrt_session_options options;
+    dt_run_options asked;         /* the same, for runs */
     char *data;                   /* options.data */
     dtrt_processes *processes;    /* options.processes, once it holds them */
     dtrt_step_state *steps;       /* [n_steps] */
@@ -57,11 +58,11 @@ enum {
     DT_API_DEVICES = 256 /* bytes of a list of devices */
 };
 
-/* What `devices` and `threads` say together, as runtime/devices/spec.h has it. */
-dt_status *dt_api_print_devices(const dtrt_session_options *options, char text[DT_API_DEVICES]);
+/* What a caller asks of a session, as a run has it; `devices` gets them in writing. */
+dt_status *dt_api_read_session(const dtrt_session_options *options, char devices[DT_API_DEVICES], dt_run_options *run);
 
-dt_status *dt_api_read_placement(const dtrt_session_options *options, bool *central);
-dt_by_rows dt_api_by_rows(const dtrt_session_options *options); /* that were checked */
+/* A timeline of so many steps, which all processes begin together. */
+dt_status *dt_api_open_timeline(int64_t n_steps, dt_processes *processes, dt_timeline_clock *clock, dt_timeline **timeline);
 
 /* Around a callback. */
 void dt_api_begin_callback(dtrt_session *session);

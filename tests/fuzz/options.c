@@ -85,7 +85,7 @@ static dt_status *read_on(const dtrun_call *call) {
     DT_TRY(read_metrics(run));
     DT_TRY(dt_run_rows(run, PROGRAM_ROWS, &rows));
     DT_TRY(dt_session_check_shape(artifact, run->replicas != 0 ? run->replicas : 1, rows));
-    return strcmp(call->command, "info") == 0 && call->n_processes <= MOST_PROCESSES ? dtrun_info(call, program) : NULL;
+    return call->kind == DT_FOR_INFO && call->n_processes <= MOST_PROCESSES ? dtrun_info(call, program) : NULL;
 }
 
 static void parse_for_dtrun(int argc, char **argv) {

@@ -3,7 +3,8 @@ import pathlib
 import re
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-OPTIONS = set(re.findall(r'\{"([a-z-]+)", (?:KEY_\w+|\'.\')', (SOURCE / "runtime/commands/options.c").read_text()))
+ROWS = "".join((SOURCE / name).read_text() for name in ("runtime/options.c", "runtime/commands/options.c"))
+OPTIONS = set(re.findall(r'\{DT_FOR_[A-Z_ |&~]+, "([a-z-]+)", ', ROWS))
 
 
 def words_of(name, command):

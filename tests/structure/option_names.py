@@ -28,7 +28,8 @@ self_check()
 others = dict(re.findall(r'\{"(-[^"]+)", "(\w+)"\}', (SOURCE / "base/option_names.c").read_text()))
 headers = "".join((SOURCE / "include" / name).read_text() for name in ("dtc.h", "dtrt.h"))
 commands = "".join(path.read_text() for folder in OWN if "commands" in folder for path in sorted((SOURCE / folder).glob("*.[ch]")))
-taken = {f"--{name}" for name in re.findall(r'\{\s*"([a-z][a-z-]*)",\s*(?:\'.\'|\w+),', commands)}
+commands += (SOURCE / "runtime/options.c").read_text()
+taken = {f"--{name}" for name in re.findall(r'\{\s*(?:DT_FOR_[A-Z_ |&~]+, )?"([a-z][a-z-]*)",\s*(?:\'.\'|\w+|"[^"]*"),', commands)}
 files = [path for folder in ("base", "compiler", "frontends", "runtime") for path in sorted((SOURCE / folder).rglob("*.c"))
          if not str(path.relative_to(SOURCE)).startswith(OWN) and path.name not in ("option_names.c", "arguments.c")]
 named = {(re.split("[= ]", option)[0], str(path.relative_to(SOURCE))) for path in files for text in literals(path.read_text()) for option in options(text)}
