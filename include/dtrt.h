@@ -152,7 +152,7 @@ typedef enum dtrt_event_kind {
     DTRT_EVENT_STEP,  /* number (training steps done), values of that step alone */
     DTRT_EVENT_PROGRESS,   /* as EPOCH, of an epoch under way: at most ten times a second */
     DTRT_EVENT_EPOCH,      /* step, epoch, epochs, steps, steps_per_epoch, examples, complete, seconds, …, values of the epoch */
-    DTRT_EVENT_CHECKPOINT, /* path, number: training steps done */
+    DTRT_EVENT_CHECKPOINT, /* path, number: training steps done; seconds: that a step waited for it */
     DTRT_EVENT_RESULT,     /* path of a file that was written, text: its type, "f32[200, 10]" */
     DTRT_EVENT_REMARK,     /* what ("note", "warning", "library"), text */
     DTRT_EVENT_END         /* what (the reason: "epochs", "max_steps", "pause", "stopped", "no_gain"), number of training steps, epoch, seconds,

@@ -5,20 +5,19 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/artifact/type_text.h"
+#include "runtime/execution/launch_values.h"
+#include "runtime/execution/ranges.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MODEL_FILE "model.safetensors"
-#define OPTIMIZER_FILE "optimizer.safetensors"
 #define STATE_FILE "progress.json"
 #define STEP_PREFIX "step-"
 #define UNFINISHED_PREFIX ".unfinished-" /* and what a replaced checkpoint is called until it is gone */
@@ -41,130 +40,29 @@ static char *below(const char *folder, const char *file) { return join(folder, "
 
 /* ---- writing ---- */
 
-/* Whether one of `n` elements of a float type is not a number. */
-static bool has_nan(dt_dtype dtype, const void *data, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        if (dtype == DT_F32 && isnan(((const float *)data)[i])) return true;
-        if (dtype == DT_F64 && isnan(((const double *)data)[i])) return true;
-        uint16_t half = dtype == DT_F16 || dtype == DT_BF16 ? ((const uint16_t *)data)[i] & 0x7fff : 0;
-        if (half > (dtype == DT_F16 ? 0x7c00 : 0x7f80)) return true;
-    }
-    return false;
-}
-
-static dt_status *check_numbers(const dt_artifact_variable *variable, const void *data, int64_t n_bytes) {
-    dt_dtype dtype = variable->tensor.dtype;
-    if (!dt_dtype_is_float(dtype) || !has_nan(dtype, data, n_bytes / (int64_t)dt_dtype_bytes(dtype))) return NULL;
-    return dt_status_about(dt_error(DT_OUT_OF_RANGE, "%s holds what is not a number (NaN): no checkpoint is written", variable->path),
-                           variable->path);
-}
-
 static bool belongs(const dt_artifact_variable *variable, bool slots) {
     return variable->kind != DT_VARIABLE_LAUNCH && (variable->kind == DT_VARIABLE_SLOT) == slots;
 }
 
-static void print_sum(const unsigned char sum[DT_SHA256_BYTES], char *hex) {
-    for (int i = 0; i < DT_SHA256_BYTES; i++) sprintf(hex + 2 * i, "%02x", sum[i]);
+dt_status *dt_checkpoint_make_unfinished(const char *folder, int64_t step, uint64_t mark, char **unfinished) {
+    char suffix[24] = "";
+    if (mark != 0) snprintf(suffix, sizeof suffix, "-%016" PRIx64, mark);
+    *unfinished = join(folder, UNFINISHED_PREFIX, step, suffix);
+    if (*unfinished == NULL) return no_memory();
+    if (mark == 0) DT_TRY(dt_file_remove_tree(*unfinished));
+    return dt_file_make_folders(*unfinished);
 }
 
-/* A file of tensors that is being written. */
-typedef struct tensor_file {
-    const dt_checkpoint_source *from;
-    int n;
-    dt_safetensor *tensors; /* [n] */
-    int *variables;         /* [n] which each is */
-} tensor_file;
-
-/* What is collected in parts: a piece of the file is one. */
-static dt_status *collect(void *context, int tensor, int64_t first, size_t n_bytes, void *piece) {
-    const tensor_file *file = context;
-    int variable = file->variables[tensor];
-    DT_TRY(dt_session_collect_part(file->from->session, variable, (dt_byte_range){first, (int64_t)n_bytes}, piece));
-    return check_numbers(&file->from->artifact->variables[variable], piece, (int64_t)n_bytes);
-}
-
-/* All slots, or all other variables. */
-static dt_status *list_tensors(tensor_file *file, bool slots) {
-    const dt_artifact *artifact = file->from->artifact;
-    for (int i = 0; i < artifact->n_variables; i++) {
-        const dt_artifact_variable *variable = &artifact->variables[i];
-        const void *data = file->from->variables[i];
-        if (!belongs(variable, slots)) continue;
-        file->variables[file->n] = i;
-        file->tensors[file->n++] = (dt_safetensor){.name = variable->path,
-                                                   .dtype = variable->tensor.dtype,
-                                                   .n_dims = variable->tensor.n_dims,
-                                                   .dims = variable->tensor.dims,
-                                                   .n_bytes = variable->bytes,
-                                                   .data = data};
-        if (data != NULL) DT_TRY(check_numbers(variable, data, variable->bytes));
-        dt_progress_count(file->from->progress);
-    }
-    return NULL;
-}
-
-static dt_status *write_tensors(const dt_checkpoint_source *from, const char *folder, const char *name, bool slots, char *hex_sum) {
-    size_t n = (size_t)from->artifact->n_variables;
-    unsigned char sum[DT_SHA256_BYTES];
-    tensor_file file = {
-        .from = from, .tensors = dt_allocate_zeroed(n, sizeof *file.tensors), .variables = dt_allocate_zeroed(n, sizeof *file.variables)};
-    dt_safetensors_source source = {.read = collect, .context = &file};
-    char *path = below(folder, name);
-    dt_status *status = file.tensors == NULL || file.variables == NULL || path == NULL ? no_memory() : list_tensors(&file, slots);
-    if (status == NULL) status = dt_safetensors_write_from(path, file.n, file.tensors, &source, from->progress, sum);
-    if (status == NULL) print_sum(sum, hex_sum);
-    dt_release(path);
-    dt_release(file.variables);
-    dt_release(file.tensors);
-    return status;
-}
-
-/* Those whose elements have so many bytes. */
-static dt_status *give(dt_session *session, bool slots, size_t width) {
-    const dt_artifact *artifact = dt_session_artifact(session);
-    for (int i = 0; i < artifact->n_variables; i++) {
-        int64_t bytes = artifact->variables[i].bytes;
-        if (!belongs(&artifact->variables[i], slots) || !dt_session_is_in_parts(session, i)) continue;
-        if (dt_dtype_bytes(artifact->variables[i].tensor.dtype) != width) continue;
-        for (int64_t first = 0, n; first < bytes; first += n) {
-            n = bytes - first < DT_SAFETENSORS_PIECE_BYTES ? bytes - first : DT_SAFETENSORS_PIECE_BYTES;
-            DT_TRY(dt_session_collect_part(session, i, (dt_byte_range){first, n}, NULL));
-        }
-    }
-    return NULL;
-}
-
-/* In the order in which they are written (safetensors.h). */
-dt_status *dt_checkpoint_give_parts(dt_session *session) {
-    for (int slots = 0; slots < 2; slots++)
-        for (size_t width = 8; width > 0; width /= 2) DT_TRY(give(session, slots != 0, width));
-    return NULL;
-}
-
-static dt_status *write_state(const dt_checkpoint_source *from, const char *folder, const dt_checkpoint_state *state) {
-    dt_checkpoint_state whole = *state;
-    dt_text launch = {0};
-    dt_launch_print_all(from->artifact, from->variables, &launch);
-    whole.launch = launch.data;
-    char *path = below(folder, STATE_FILE), *text = launch.failed ? NULL : dt_checkpoint_state_print(&whole);
+static dt_status *write_state(const char *folder, const dt_checkpoint_state *state) {
+    char *path = below(folder, STATE_FILE), *text = dt_checkpoint_state_print(state);
     dt_status *status = path == NULL || text == NULL ? no_memory() : dt_file_write_atomic(path, text, strlen(text));
-    dt_text_free(&launch);
     dt_release(path);
     dt_release(text);
     return status;
 }
 
-static dt_status *write_all(const dt_checkpoint_source *from, const char *unfinished, dt_checkpoint_state *state) {
-    DT_TRY(dt_file_remove_tree(unfinished));
-    DT_TRY(dt_file_make_folders(unfinished));
-    DT_TRY(write_tensors(from, unfinished, MODEL_FILE, false, state->model_sha256));
-    DT_TRY(write_tensors(from, unfinished, OPTIMIZER_FILE, true, state->optimizer_sha256));
-    DT_TRY(write_state(from, unfinished, state));
-    return dt_file_sync_folder(unfinished);
-}
-
 /* `unfinished` becomes `finished`, and what had that name before is gone. */
-static dt_status *publish(const char *folder, const char *unfinished, const char *finished) {
+static dt_status *rename_folder(const char *folder, const char *unfinished, const char *finished) {
     if (renameat2(AT_FDCWD, unfinished, AT_FDCWD, finished, RENAME_EXCHANGE) == 0) {
         DT_TRY(dt_file_sync_folder(folder));
         return dt_file_remove_tree(unfinished);
@@ -174,18 +72,13 @@ static dt_status *publish(const char *folder, const char *unfinished, const char
     return dt_file_sync_folder(folder);
 }
 
-dt_status *dt_checkpoint_save(const dt_checkpoint_source *from, const char *folder, dt_checkpoint_state *state, char **path) {
-    char *unfinished = join(folder, UNFINISHED_PREFIX, state->step, ""), *finished = join(folder, STEP_PREFIX, state->step, "");
-    dt_status *status = unfinished == NULL || finished == NULL ? no_memory() : NULL;
-    if (status == NULL) status = dt_file_make_folders(folder);
-    if (status == NULL) status = write_all(from, unfinished, state);
-    if (status == NULL) status = publish(folder, unfinished, finished);
-    if (status != NULL && unfinished != NULL) dt_status_free(dt_file_remove_tree(unfinished));
-    dt_release(unfinished);
-    if (status == NULL && path != NULL)
-        *path = finished;
-    else
-        dt_release(finished);
+dt_status *dt_checkpoint_publish(const char *folder, const char *unfinished, const dt_checkpoint_state *state, char **path) {
+    char *finished = join(folder, STEP_PREFIX, state->step, "");
+    dt_status *status = finished == NULL ? no_memory() : write_state(unfinished, state);
+    if (status == NULL) status = dt_file_sync_folder(unfinished);
+    if (status == NULL) status = rename_folder(folder, unfinished, finished);
+    *path = status == NULL ? finished : NULL;
+    if (status != NULL) dt_release(finished);
     return status;
 }
 
@@ -359,12 +252,12 @@ static dt_status *compare(const dt_artifact *artifact, const char *path, const d
 
 /* What this process has of it. */
 static dt_status *set_variable(dt_session *session, int variable, dt_safetensors *file, const dt_safetensor *tensor, char *piece) {
-    dt_byte_range own = dt_session_own_part(session, variable);
+    dt_byte_range own = dt_ranges_own(session, variable);
     int64_t end = own.first + own.n_bytes;
     for (int64_t first = own.first, n; first < end; first += n) {
-        n = end - first < DT_SAFETENSORS_PIECE_BYTES ? end - first : DT_SAFETENSORS_PIECE_BYTES;
+        n = end - first < DT_FILE_PIECE_BYTES ? end - first : DT_FILE_PIECE_BYTES;
         DT_TRY(dt_safetensors_load_part(file, tensor, first, (size_t)n, piece));
-        DT_TRY(dt_session_set_part(session, variable, (dt_byte_range){first, n}, piece));
+        DT_TRY(dt_ranges_write(session, variable, (dt_byte_range){first, n}, piece));
     }
     return NULL;
 }
@@ -372,7 +265,7 @@ static dt_status *set_variable(dt_session *session, int variable, dt_safetensors
 /* Slots of `optimizer`, which may be NULL, the others of `model`. */
 static dt_status *set_variables(dt_session *session, dt_safetensors *model, dt_safetensors *optimizer) {
     const dt_artifact *artifact = dt_session_artifact(session);
-    char *piece = dt_allocate(DT_SAFETENSORS_PIECE_BYTES);
+    char *piece = dt_allocate(DT_FILE_PIECE_BYTES);
     dt_status *status = piece == NULL ? no_memory() : NULL;
     for (int i = 0; i < artifact->n_variables && status == NULL; i++) {
         const dt_artifact_variable *variable = &artifact->variables[i];
@@ -394,14 +287,9 @@ static dt_status *read_state(const char *folder, dt_checkpoint_state *state) {
     return status;
 }
 
-static dt_status *read_tensors(const char *folder, const char *name, const char *hex_sum, dt_safetensors **file) {
-    char *path = below(folder, name), found[DT_HEX_SHA256_CHARACTERS + 1];
-    dt_status *status = path == NULL ? no_memory() : dt_safetensors_read(path, file);
-    if (status == NULL) {
-        print_sum((*file)->sha256, found);
-        if (strcmp(found, hex_sum) != 0)
-            status = dt_error_in(DT_DATA_LOSS, path, 0, "was altered: its SHA-256 is %s, %s says %s", found, STATE_FILE, hex_sum);
-    }
+static dt_status *read_tensors(const char *folder, int which, const dt_checkpoint_state *state, dt_safetensors **file) {
+    char *path = below(folder, dt_checkpoint_file_name(which));
+    dt_status *status = path == NULL ? no_memory() : dt_safetensors_read_ranges(path, &state->files[which], file);
     dt_release(path);
     return status;
 }
@@ -438,8 +326,8 @@ dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoi
     dt_safetensors *model = NULL, *optimizer = NULL;
     *state = (dt_checkpoint_state){0};
     dt_status *status = read_state(path, state);
-    if (status == NULL) status = read_tensors(path, MODEL_FILE, state->model_sha256, &model);
-    if (status == NULL) status = read_tensors(path, OPTIMIZER_FILE, state->optimizer_sha256, &optimizer);
+    if (status == NULL) status = read_tensors(path, DT_CHECKPOINT_MODEL, state, &model);
+    if (status == NULL) status = read_tensors(path, DT_CHECKPOINT_OPTIMIZER, state, &optimizer);
     if (status != NULL) status = advise(status, path);
     if (status == NULL) status = compare(artifact, path, model, false);
     if (status == NULL) status = compare(artifact, path, optimizer, true);
@@ -454,7 +342,7 @@ dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoi
 static dt_status *read_model(const char *path, dt_checkpoint_state *state, dt_safetensors **file) {
     *state = (dt_checkpoint_state){0};
     DT_TRY(read_state(path, state));
-    return read_tensors(path, MODEL_FILE, state->model_sha256, file);
+    return read_tensors(path, DT_CHECKPOINT_MODEL, state, file);
 }
 
 dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path) {

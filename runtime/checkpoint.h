@@ -5,33 +5,22 @@
  *   ck/step-469/progress.json            checkpoint_state.h; launch values
  *   ck/.lock                             checkpoint_lock.h
  *
- * A checkpoint is written under a temporary name, its files synced, the folder renamed, the parent synced: killed at any moment, the run leaves
- * the checkpoints that were there. Loading takes the newest and believes nothing of it that its sums do not confirm. Neither depends on the number of
- * replicas, devices or processes. */
+ * A checkpoint is written under a temporary name (checkpoint_writer.h), its files synced, the folder renamed, the parent synced: killed at any
+ * moment, the run leaves the checkpoints that were there. Loading takes the newest and believes nothing of it that its sums do not confirm. Neither
+ * depends on the number of replicas, devices or processes. */
 #ifndef DT_RUNTIME_CHECKPOINT_H
 #define DT_RUNTIME_CHECKPOINT_H
 
 #include "runtime/checkpoint_lock.h"
 #include "runtime/checkpoint_state.h"
-#include "runtime/data/safetensors.h"
-#include "runtime/execution/launch_values.h"
 #include "runtime/execution/session.h"
 
-/* What a checkpoint is written from. */
-typedef struct dt_checkpoint_source {
-    const dt_artifact *artifact;
-    const void *const *variables; /* [n_variables of the artifact] where each is, dense; NULL: the session collects it in parts */
-    dt_session *session;          /* may be NULL where nothing is collected */
-    dt_progress *progress;        /* counts pieces; may be NULL */
-} dt_checkpoint_source;
-
-/* Writes all variables of the program, and `state`, whose sums it sets, as `folder`/step-N; *path (may be NULL) is its name, which the caller frees.
- * A checkpoint of the same step is replaced, in one move. What is not a number (NaN) is not saved over what a run could go on from: DT_OUT_OF_RANGE.
- */
-dt_status *dt_checkpoint_save(const dt_checkpoint_source *from, const char *folder, dt_checkpoint_state *state, char **path);
-
-/* What the other processes do while the one that leads saves what is collected in parts: each gives what it has of that. */
-dt_status *dt_checkpoint_give_parts(dt_session *session);
+/* Makes a folder for the unfinished checkpoint of a step, whose name the caller frees. Where several processes write into it all make it, with a
+ * mark, not 0, that no other checkpoint has, be it of this run or what another one left. */
+dt_status *dt_checkpoint_make_unfinished(const char *folder, int64_t step, uint64_t mark, char **unfinished);
+/* Writes `state` beside the files of tensors, which are whole and synced, and gives the folder its name, *path, which the caller frees. A checkpoint
+ * of the same step is replaced, in one move. */
+dt_status *dt_checkpoint_publish(const char *folder, const char *unfinished, const dt_checkpoint_state *state, char **path);
 
 /* Removes all but the newest `keep` checkpoints and the one of step `best_step` (-1: none). */
 dt_status *dt_checkpoint_prune(const char *folder, int64_t keep, int64_t best_step);

@@ -78,3 +78,35 @@ void dt_checkpoint_unlock(int lock) {
     (void)!ftruncate(lock, 0); /* if it fails, a run that has ended is named, which nobody reads */
     close(lock);
 }
+
+/* What all see alike who share the folder; 0: nothing. */
+static dt_status *look(const char *folder, uint64_t *seen) {
+    dt_text path = {0};
+    char *data = NULL;
+    size_t n = 0;
+    dt_text_format(&path, "%s/.lock", folder);
+    dt_status *status = path.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+    if (status == NULL && dt_file_exists(path.data)) status = dt_file_read(path.data, &data, &n);
+    *seen = n > 0 ? dt_hash_bytes(data, n, DT_HASH_SEED) | 1 : 0;
+    dt_release(data);
+    dt_text_free(&path);
+    return status;
+}
+
+dt_status *dt_checkpoint_find_mark(const char *folder, dt_processes *processes, uint64_t *mark, int *other) {
+    int n = dt_processes_count(processes);
+    *mark = 0;
+    *other = -1;
+    if (n == 1) return NULL;
+    uint64_t *seen = dt_allocate_zeroed((size_t)n, sizeof *seen);
+    const dt_step_context context = {.step = "start"};
+    dt_status *status = seen == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+    if (status == NULL) status = dt_processes_gather(processes, seen, sizeof *seen, &context); /* process 0 has come here, and so has locked it */
+    if (status == NULL) status = look(folder, &seen[dt_processes_number(processes)]);
+    if (status == NULL) status = dt_processes_gather(processes, seen, sizeof *seen, &context);
+    for (int p = n - 1; p > 0 && status == NULL; p--)
+        if (seen[p] != seen[0]) *other = p;
+    if (status == NULL && *other < 0) *mark = seen[0];
+    dt_release(seen);
+    return status;
+}

@@ -11,7 +11,8 @@
 #include <string.h>
 
 enum {
-    FORMAT = 1
+    FORMAT = 2,
+    HEX_CHARACTERS = 2 * DT_SHA256_BYTES
 };
 
 /* The integers of the state: X(member, least value, greatest value). Each is a string in the file. */
@@ -25,6 +26,8 @@ enum {
     X(epochs, 0, INT64_MAX)                                                                                                                          \
     X(steps_per_epoch, 0, DT_MOST_COUNT)                                                                                                             \
     X(n_added, 0, DT_MOST_COUNT)
+
+const char *dt_checkpoint_file_name(int file) { return file == DT_CHECKPOINT_MODEL ? "model.safetensors" : "optimizer.safetensors"; }
 
 dt_status *dt_checkpoint_state_set(char **member, const char *string) {
     char *copy = NULL;
@@ -47,6 +50,7 @@ void dt_checkpoint_state_free(dt_checkpoint_state *state) {
     dt_release(state->totals);
     dt_release(state->metric);
     dt_release(state->plateau);
+    for (int f = 0; f < DT_CHECKPOINT_FILES; f++) dt_release(state->files[f].items);
     *state = (dt_checkpoint_state){0};
 }
 
@@ -71,12 +75,37 @@ static dt_status *parse_total(const dt_json *item, dt_total *total) {
     return parse_f64(item, "number", &total->number);
 }
 
-static dt_status *parse_sum(const dt_json *sums, const char *key, char sum[DT_HEX_SHA256_CHARACTERS + 1]) {
+static dt_status *parse_sum(const dt_json *range, unsigned char sum[DT_SHA256_BYTES]) {
     const char *string;
-    DT_TRY(dt_json_string(sums, key, &string));
-    if (strlen(string) != DT_HEX_SHA256_CHARACTERS || strspn(string, "0123456789abcdef") != DT_HEX_SHA256_CHARACTERS)
-        return dt_json_wrong(sums, "\"%s\" is no SHA-256", key);
-    memcpy(sum, string, DT_HEX_SHA256_CHARACTERS + 1);
+    DT_TRY(dt_json_string(range, "sha256", &string));
+    if (strlen(string) != HEX_CHARACTERS || strspn(string, "0123456789abcdef") != HEX_CHARACTERS)
+        return dt_json_wrong(range, "\"sha256\" is no SHA-256");
+    for (int i = 0; i < HEX_CHARACTERS; i++) {
+        int digit = string[i] <= '9' ? string[i] - '0' : string[i] - 'a' + 10;
+        sum[i / 2] = (unsigned char)(i % 2 == 0 ? digit << 4 : sum[i / 2] | digit);
+    }
+    return NULL;
+}
+
+/* From the beginning of the file on, one after another. */
+static dt_status *parse_ranges(const dt_json *files, const char *name, dt_file_ranges *ranges) {
+    dt_json list;
+    int n;
+    int64_t end = 0;
+    DT_TRY(dt_json_array(files, name, &list, &n));
+    if (n == 0) return dt_json_wrong(&list, "expected at least one range");
+    ranges->items = dt_allocate_zeroed((size_t)n, sizeof *ranges->items);
+    if (ranges->items == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, files->document, 0, "out of memory");
+    for (dt_json item = dt_json_first(&list); item.value != NULL; dt_json_next(&item)) {
+        dt_file_range *range = &ranges->items[ranges->n++];
+        DT_TRY(dt_json_integer(&item, "first", 0, INT64_MAX, &range->first));
+        DT_TRY(dt_json_integer(&item, "bytes", 1, INT64_MAX - end, &range->n_bytes));
+        DT_TRY(parse_sum(&item, range->sha256));
+        if (range->first != end)
+            return dt_json_wrong(&item, "begins at byte %" PRId64 ", which %s: the range before it ends at byte %" PRId64, range->first,
+                                 range->first < end ? "another range has too" : "leaves a gap", end);
+        end += range->n_bytes;
+    }
     return NULL;
 }
 
@@ -146,8 +175,8 @@ static dt_status *parse_root(const dt_json *root, dt_checkpoint_state *state) {
         DT_TRY(parse_plateau(&plateau, state));
     }
     DT_TRY(dt_json_member(root, "sha256", &sums));
-    DT_TRY(parse_sum(&sums, "model.safetensors", state->model_sha256));
-    return parse_sum(&sums, "optimizer.safetensors", state->optimizer_sha256);
+    for (int f = 0; f < DT_CHECKPOINT_FILES; f++) DT_TRY(parse_ranges(&sums, dt_checkpoint_file_name(f), &state->files[f]));
+    return NULL;
 }
 
 dt_status *dt_checkpoint_state_parse(const char *path, const char *text, size_t n, dt_checkpoint_state *state) {
@@ -199,6 +228,18 @@ static void print_lines(dt_text *text, const char *key, const char *lines) {
     dt_text_append(text, "],\n");
 }
 
+static void print_ranges(dt_text *text, const char *name, const dt_file_ranges *ranges, bool is_last) {
+    dt_text_format(text, "    \"%s\": [", name);
+    for (int r = 0; r < ranges->n; r++) {
+        const dt_file_range *range = &ranges->items[r];
+        dt_text_format(text, "%s\n      {\"first\": \"%" PRId64 "\", \"bytes\": \"%" PRId64 "\", \"sha256\": \"", r > 0 ? "," : "", range->first,
+                       range->n_bytes);
+        for (int i = 0; i < DT_SHA256_BYTES; i++) dt_text_format(text, "%02x", range->sha256[i]);
+        dt_text_append(text, "\"}");
+    }
+    dt_text_append(text, is_last ? "]\n" : "],\n");
+}
+
 char *dt_checkpoint_state_print(const dt_checkpoint_state *state) {
     dt_text text = {0};
     dt_text_format(&text, "{\n  \"format\": %d,\n  \"program_hash\": ", FORMAT);
@@ -222,7 +263,8 @@ char *dt_checkpoint_state_print(const dt_checkpoint_state *state) {
     dt_text_append(&text, "],\n");
     if (state->metric != NULL) print_best(&text, state);
     if (state->plateau != NULL) print_plateau(&text, state);
-    dt_text_format(&text, "  \"sha256\": {\n    \"model.safetensors\": \"%s\",\n    \"optimizer.safetensors\": \"%s\"\n  }\n}\n", state->model_sha256,
-                   state->optimizer_sha256);
+    dt_text_append(&text, "  \"sha256\": {\n");
+    for (int f = 0; f < DT_CHECKPOINT_FILES; f++) print_ranges(&text, dt_checkpoint_file_name(f), &state->files[f], f + 1 == DT_CHECKPOINT_FILES);
+    dt_text_append(&text, "  }\n}\n");
     return dt_text_take(&text);
 }

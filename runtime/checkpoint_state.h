@@ -1,15 +1,19 @@
 /* checkpoint_state: where training was, as progress.json says it beside the tensors of a checkpoint.
  *
- * What is needed to go on as if nothing had happened, and nothing else: tensors are in the two tensor files, whose sums are here. Floating-point
- * totals are written in the shortest form that reads back as the same bits, 64-bit integers as strings. */
+ * What is needed to go on as if nothing had happened, and nothing else: tensors are in the two tensor files, the sums of whose ranges are here.
+ * Floating-point totals are written in the shortest form that reads back as the same bits, 64-bit integers as strings. */
 #ifndef DT_RUNTIME_CHECKPOINT_STATE_H
 #define DT_RUNTIME_CHECKPOINT_STATE_H
 
+#include "runtime/data/safetensors.h"
 #include "runtime/execution/reports.h"
 #include "runtime/plateau.h"
 
+/* The files of tensors: parameters and states, and slots. */
 enum {
-    DT_HEX_SHA256_CHARACTERS = 64
+    DT_CHECKPOINT_MODEL,
+    DT_CHECKPOINT_OPTIMIZER,
+    DT_CHECKPOINT_FILES
 };
 
 /* Steps, epochs and examples are counted up to here: a double holds all whole numbers that far, and whoever adds to them needs no second look. */
@@ -39,8 +43,10 @@ typedef struct dt_checkpoint_state {
     char *plateau; /* whose state this is: "evaluate.loss:rate"; NULL: nothing is reduced */
     dt_plateau_state plateau_state;
 
-    char model_sha256[DT_HEX_SHA256_CHARACTERS + 1], optimizer_sha256[DT_HEX_SHA256_CHARACTERS + 1];
+    dt_file_ranges files[DT_CHECKPOINT_FILES]; /* as they were written: from the beginning to the end, without a gap */
 } dt_checkpoint_state;
+
+const char *dt_checkpoint_file_name(int file); /* "model.safetensors" */
 
 /* `path` is for messages. DT_DATA_LOSS for what is truncated or altered, DT_FAILED_PRECONDITION for another format. After an error too the state
  * is to be freed. */

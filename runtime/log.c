@@ -66,8 +66,8 @@ void dt_log_epoch_done(dt_log *log, const dt_log_epoch *epoch, const dt_log_valu
     tell(log, &(dt_log_event){.kind = DT_LOG_EPOCH_DONE, .epoch = epoch, .values = values});
 }
 
-void dt_log_checkpoint(dt_log *log, const char *path, int64_t number) {
-    tell(log, &(dt_log_event){.kind = DT_LOG_CHECKPOINT, .file = {.path = path, .number = number}});
+void dt_log_checkpoint(dt_log *log, const char *path, int64_t number, double stall_seconds) {
+    tell(log, &(dt_log_event){.kind = DT_LOG_CHECKPOINT, .file = {.path = path, .number = number, .seconds = stall_seconds}});
 }
 
 void dt_log_written(dt_log *log, const char *path, dt_dtype dtype, int n_dims, const int64_t *dims) {

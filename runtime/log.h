@@ -176,6 +176,7 @@ struct dt_log_event {
         struct {
             const char *path;
             int64_t number;   /* of a checkpoint */
+            double seconds;   /* that a step waited for it */
             const char *type; /* of a file of results: "f32[200, 10]" */
         } file;
         struct {
@@ -188,7 +189,8 @@ struct dt_log_event {
 void dt_log_started(dt_log *log, const dt_log_start *start);
 void dt_log_stepped(dt_log *log, const dt_log_step *step, const dt_log_values *values);
 void dt_log_epoch_done(dt_log *log, const dt_log_epoch *epoch, const dt_log_values *values);
-void dt_log_checkpoint(dt_log *log, const char *path, int64_t number);
+/* stall_seconds: how long a step waited for it. */
+void dt_log_checkpoint(dt_log *log, const char *path, int64_t number, double stall_seconds);
 /* A file of results. */
 void dt_log_written(dt_log *log, const char *path, dt_dtype dtype, int n_dims, const int64_t *dims);
 void dt_log_leased(dt_log *log, const dt_log_leases *leases);

@@ -225,6 +225,7 @@ void dt_log_append_members(const dt_log_event *event, dt_text *line) {
         open_event(line, "checkpoint");
         add_string(line, "path", event->file.path);
         add_integer(line, "number", event->file.number);
+        add_rounded(line, "stall_seconds", event->file.seconds, 6);
         break;
     case DT_LOG_WRITTEN:
         open_event(line, "result");

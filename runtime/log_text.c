@@ -177,7 +177,7 @@ void dt_log_append_line(const dt_log_event *event, dt_text *line) {
     case DT_LOG_STARTED: say_start(line, event->start); break;
     case DT_LOG_STEPPED: dt_text_format(line, "step %" PRId64, event->step->number); break;
     case DT_LOG_EPOCH_DONE: say_end_of_epoch(line, event->epoch); break;
-    case DT_LOG_CHECKPOINT: dt_text_format(line, "checkpoint %s", event->file.path); break;
+    case DT_LOG_CHECKPOINT: dt_text_format(line, "checkpoint %s (%.1f ms of the step)", event->file.path, event->file.seconds * 1e3); break;
     case DT_LOG_WRITTEN: dt_text_format(line, "%s  %s", event->file.path, event->file.type); break;
     case DT_LOG_ENDED: say_end(line, event->end); break;
     case DT_LOG_LEASES: say_leases(line, event->leases); break;

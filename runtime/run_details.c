@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "runtime/data/pipeline.h"
 #include "runtime/execution/launch_values.h"
+#include "runtime/execution/ranges.h"
 #include "runtime/png_file.h"
 #include "runtime/threads/clock.h"
 
@@ -278,14 +279,15 @@ static void emit_times(dt_run_details *details, int64_t number) {
 static dt_status *emit_weights(const dt_run_details *details, int64_t number) {
     for (int v = 0; v < details->artifact->n_variables; v++) {
         const dt_artifact_variable *variable = &details->artifact->variables[v];
-        bool is_here = dt_session_has_whole_variable(details->session, v); /* rows of a table may be in several processes */
+        dt_byte_range own = dt_ranges_own(details->session, v);
+        bool is_here = own.n_bytes == variable->bytes; /* rows of a table may be in several processes */
         if (variable->kind != DT_VARIABLE_PARAMETER || !is_here) continue;
         dt_log_weights weights = {.path = variable->path,
                                   .number = number,
                                   .dtype = variable->tensor.dtype,
                                   .n = variable->bytes / (int64_t)dt_dtype_bytes(variable->tensor.dtype)};
         void *values = dt_allocate((size_t)variable->bytes);
-        dt_status *status = values == NULL ? no_memory() : dt_session_get_variable(details->session, 0, v, values);
+        dt_status *status = values == NULL ? no_memory() : dt_ranges_read(details->session, 0, v, own, values);
         weights.values = values;
         if (status == NULL) dt_log_detail(details->log, &(dt_log_event){.kind = DT_LOG_WEIGHTS, .weights = &weights});
         dt_release(values);

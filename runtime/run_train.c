@@ -54,7 +54,9 @@ typedef struct training {
     dt_plateau plateau;
 
     dt_checkpoint_state state;    /* the run at this step; its totals only while it is saved */
-    dt_checkpoint_writer *writer; /* NULL: no checkpoints, or another process writes them */
+    dt_checkpoint_writer *writer; /* NULL: no checkpoints */
+    uint64_t mark;                /* of the run in the folder of checkpoints; 0: not all processes see it, */
+    int other;                    /* but for this one; -1: nobody can tell */
     int64_t saved_step;           /* of the last checkpoint; -1: none */
     int lock;                     /* of the folder of checkpoints; -1: none */
     char *resumed_from;
@@ -66,7 +68,6 @@ typedef struct training {
 
 /* ---- checkpoints ---- */
 
-/* One process writes what all have. */
 static dt_status *save(training *run) {
     if (run->options->checkpoint_dir == NULL) return NULL;
     DT_TRY(run->scheduler->kind->sync(run->scheduler));
@@ -74,18 +75,19 @@ static dt_status *save(training *run) {
     run->state.n_added = dt_reports_n_added(reports);
     run->state.n_totals = run->state.n_added > 0 ? dt_reports_n_totals(reports) : 0;
     run->state.totals = (dt_total *)(uintptr_t)dt_reports_totals(reports);
-    dt_status *status = run->writer != NULL ? dt_checkpoint_writer_begin(run->writer, &run->state) : dt_checkpoint_writer_give(run->session);
+    dt_status *status = dt_checkpoint_writer_begin(run->writer, &run->state);
     run->state.totals = NULL; /* the reports' */
     run->saved_step = run->state.step;
     return status;
 }
 
-static void log_checkpoint(void *log, const char *path, int64_t step) { dt_log_checkpoint(log, path, step); }
+static void log_checkpoint(void *log, const char *path, int64_t step, double stall_seconds) { dt_log_checkpoint(log, path, step, stall_seconds); }
 
 static dt_status *open_writer(training *run) {
     const dt_run_options *options = run->options;
-    if (options->checkpoint_dir == NULL || !dt_run_leads(options)) return NULL;
+    if (options->checkpoint_dir == NULL) return NULL;
     dt_checkpoint_writer_options writer = {.folder = options->checkpoint_dir,
+                                           .mark = run->mark,
                                            .keep = options->keep > 0 ? options->keep : DEFAULT_KEEP,
                                            .progress = dt_processes_progress(options->processes),
                                            .timeline = options->timeline,
@@ -147,6 +149,7 @@ static dt_status *find_checkpoint(training *run, dt_checkpoint_state *saved) {
     if (dt_run_leads(options) && run->lock < 0)
         dt_log_remark(run->log, "note", "%s: the file system has no locks: see that no other run writes its checkpoints there",
                       options->checkpoint_dir);
+    DT_TRY(dt_checkpoint_find_mark(options->checkpoint_dir, options->processes, &run->mark, &run->other));
     DT_TRY(dt_checkpoint_newest(options->checkpoint_dir, &run->resumed_from));
     if (!options->resume && run->resumed_from != NULL) {
         DT_TRY(check_past(run));
@@ -164,37 +167,15 @@ static dt_status *find_checkpoint(training *run, dt_checkpoint_state *saved) {
     return NULL;
 }
 
-/* What all see alike who share the folder: who has taken it. */
-static dt_status *look_at_folder(const char *folder, int64_t *seen) {
-    dt_text path = {0};
-    char *data = NULL;
-    size_t n = 0;
-    dt_text_format(&path, "%s/.lock", folder);
-    dt_status *status = path.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
-    if (status == NULL && dt_file_exists(path.data)) status = dt_file_read(path.data, &data, &n);
-    *seen = data != NULL ? (int64_t)(dt_hash_bytes(data, n, DT_HASH_SEED) >> 1) : -1;
-    dt_release(data);
-    dt_text_free(&path);
-    return status;
-}
-
-/* Process 0 has taken the folder by now. */
-static dt_status *check_folder(training *run) {
-    const char *folder = run->options->checkpoint_dir;
-    dt_session_answers folders;
-    int64_t seen = 0;
-    if (folder == NULL || dt_processes_count(run->options->processes) == 1) return NULL;
-    DT_TRY(look_at_folder(folder, &seen));
-    DT_TRY(dt_session_ask(run->session, seen, &folders));
-    if (folders.other < 0) return NULL;
+static void warn_of_folder(const training *run) {
     char other[160];
-    dt_session_print_process(run->session, folders.other, other, sizeof other);
+    if (run->other < 0) return;
+    dt_processes_print_name(run->options->processes, run->other, other, sizeof other);
     dt_log_remark(
         run->log, "warning",
         "%s: not all processes see the same folder there: %s sees another one than process 0, which writes the checkpoints; --resume needs one "
         "that all machines share",
-        folder, other);
-    return NULL;
+        run->options->checkpoint_dir, other);
 }
 
 static const char *print_step(int64_t step, char *text, size_t bytes) {
@@ -350,7 +331,7 @@ static dt_status *open_session(training *run) {
     dt_run_details_want(options, &run->about);
     run->about.steps_per_epoch = dt_pipeline_n_batches(run->data);
     run->about.epochs = epochs_of(options, run->about.steps_per_epoch);
-    run->about.host_bytes = options->checkpoint_dir != NULL && dt_run_leads(options) ? dt_checkpoint_copy_bytes(run->artifact, &run->about) : 0;
+    run->about.host_bytes = options->checkpoint_dir != NULL ? dt_checkpoint_copy_bytes(run->artifact, &run->about, run->mark != 0) : 0;
     DT_TRY(dt_run_open_session(run->kernels, options, &run->about, &run->session));
     DT_TRY(open_writer(run));
     DT_TRY(dt_pipeline_check(run->data, run->step));
@@ -412,7 +393,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     DT_TRY(dt_data_check_start(run->session, run->data));
     for (int i = 0; i < run->n_evaluations; i++) DT_TRY(dt_data_check_start(run->session, run->evaluations[i].data));
     DT_TRY(check_checkpoint(run, saved));
-    DT_TRY(check_folder(run));
+    warn_of_folder(run);
     DT_TRY(describe_state(run));
     DT_TRY(fill_variables(run));
     if (run->resumed_from != NULL)
@@ -706,6 +687,7 @@ dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options
                     .log = log,
                     .saved_step = -1,
                     .lock = -1,
+                    .other = -1,
                     .first_step_seconds = -1};
     dt_checkpoint_state saved = {0};
     dt_status *status = train(&run, &saved);

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "runtime/artifact/type_text.h"
 #include "runtime/checkpoint.h"
+#include "runtime/execution/ranges.h"
 #include "runtime/weight_copy.h"
 #include "runtime/weight_plan.h"
 
@@ -197,28 +198,28 @@ static dt_status *check_load(input *in, const dt_weight_plan *plan) {
 /* Of some tables a process has nothing. */
 static bool is_set(const dt_weight_target *target, const dt_session *session) {
     int variable = dt_artifact_find_variable(dt_session_artifact(session), target->name);
-    return target->pieces.n > 0 && dt_session_own_part(session, variable).n_bytes > 0;
+    return target->pieces.n > 0 && dt_ranges_own(session, variable).n_bytes > 0;
 }
 
 /* Where a variable's elements come from, piece by piece: of a table this process may have some rows alone, and no memory for the others. NULL: they
  * have to be made, all of them. */
 static const dt_safetensor *in_pieces(const dt_weight_plan *plan, const dt_weight_target *target, const dt_session *session, int variable) {
-    bool has_all = dt_session_own_part(session, variable).n_bytes == dt_session_artifact(session)->variables[variable].bytes;
+    bool has_all = dt_ranges_own(session, variable).n_bytes == dt_session_artifact(session)->variables[variable].bytes;
     return has_all ? NULL : dt_weight_plan_same(plan, target);
 }
 
 static dt_status *set_piece(dt_session *session, int variable, int64_t first, int64_t n, const char *piece) {
-    dt_byte_range own = dt_session_own_part(session, variable);
+    dt_byte_range own = dt_ranges_own(session, variable);
     int64_t begin = first > own.first ? first : own.first, own_end = own.first + own.n_bytes, end = first + n < own_end ? first + n : own_end;
     if (begin >= end) return NULL;
-    return dt_session_set_part(session, variable, (dt_byte_range){begin, end - begin}, piece + (begin - first));
+    return dt_ranges_write(session, variable, (dt_byte_range){begin, end - begin}, piece + (begin - first));
 }
 
 /* Reads all of it, to warn of its numbers. */
 static dt_status *set_in_pieces(input *in, dt_session *session, int variable, const dt_weight_target *target, const dt_safetensor *source) {
     int64_t n_wrong = 0;
     for (int64_t first = 0, n; first < source->n_bytes; first += n) {
-        n = source->n_bytes - first < DT_SAFETENSORS_PIECE_BYTES ? source->n_bytes - first : DT_SAFETENSORS_PIECE_BYTES;
+        n = source->n_bytes - first < DT_FILE_PIECE_BYTES ? source->n_bytes - first : DT_FILE_PIECE_BYTES;
         DT_TRY(dt_safetensors_load_part(in->file, source, first, (size_t)n, in->buffer));
         n_wrong += dt_weight_count_not_finite(target->dtype, in->buffer, n / (int64_t)dt_dtype_bytes(target->dtype));
         DT_TRY(set_piece(session, variable, first, n, in->buffer));
@@ -233,12 +234,13 @@ static dt_status *set_variable(input *in, dt_session *session, const dt_weight_p
     if (source != NULL) return set_in_pieces(in, session, variable, target, source);
     DT_TRY(dt_weight_plan_fill(plan, target, in->buffer));
     warn_of_numbers(in, target, in->buffer);
-    return dt_session_set_variable(session, variable, in->buffer);
+    dt_byte_range own = dt_ranges_own(session, variable);
+    return dt_ranges_write(session, variable, own, (char *)in->buffer + own.first);
 }
 
 static dt_status *set_variables(input *in, dt_session *session, const dt_weight_plan *plan) {
     const dt_artifact *artifact = dt_session_artifact(session);
-    int64_t most_bytes = DT_SAFETENSORS_PIECE_BYTES;
+    int64_t most_bytes = DT_FILE_PIECE_BYTES;
     for (size_t t = 0; t < plan->targets.n; t++) {
         const dt_weight_target *target = &plan->targets.items[t];
         int variable = dt_artifact_find_variable(artifact, target->name);
@@ -298,7 +300,7 @@ static dt_status *fill_tensor(input *in, const dt_weight_plan *plan, const dt_we
 static dt_status *write_whole(int n, const dt_safetensor *tensors, const char *place, const char *output, dt_arena *arena) {
     unsigned char sum[DT_SHA256_BYTES];
     const char *unfinished = dt_arena_format(arena, "%s.unfinished", place);
-    dt_status *status = dt_safetensors_write(unfinished, n, tensors, NULL, sum);
+    dt_status *status = dt_safetensors_write(unfinished, n, tensors, sum);
     if (status == NULL && rename(unfinished, place) != 0) status = dt_file_error("rename the finished file", output);
     if (status != NULL) unlink(unfinished);
     return status;

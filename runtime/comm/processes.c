@@ -631,6 +631,16 @@ dt_status *dt_processes_finish(dt_processes *processes) {
     return status;
 }
 
+dt_exchange *dt_processes_new_collection(dt_processes *processes, void *mine, const int64_t *ends, const char *label, dt_arena *arena) {
+    int64_t most = 0;
+    for (int p = 1; p < processes->n; p++) most = ends[p] - ends[p - 1] > most ? ends[p] - ends[p - 1] : most;
+    dt_processes_expect(processes, most);
+    dt_exchange *made = new_gathering(processes, ends, false, DT_SCHEDULE_DIRECT, label, dt_processes_new_tag(processes), arena);
+    made->slots[0] = processes->number == 0 ? dt_arena_new(arena, (size_t)ends[processes->n - 1]) : mine;
+    dt_exchange_lower(made, arena);
+    return made;
+}
+
 /* Everybody's bytes to process 0, one after another. */
 static dt_status *gather_bytes(dt_processes *self, const void *mine, const int64_t *ends, dt_text *all, dt_arena *arena) {
     static const dt_step_context context = {.step = "results"};

@@ -61,6 +61,9 @@ void dt_processes_begin_gather(dt_processes *processes, const void *mine, size_t
 dt_status *dt_processes_end_gather(dt_processes *processes, void *records, size_t bytes);
 /* Bytes of each, as many as it has, to process 0: there they are appended to `all`, in the order of processes. */
 dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, size_t bytes, dt_text *all);
+/* The same while steps go on, of lengths that all know: that of process p ends at byte ends[p] of all. Whoever has what is at `mine` begins the
+ * exchange, once or several times, and waits for it, in any thread; then process 0 has what the others had, from ends[0] on, in slot 0. */
+dt_exchange *dt_processes_new_collection(dt_processes *processes, void *mine, const int64_t *ends, const char *label, dt_arena *arena);
 
 /* For how long this process has waited for others, or written checkpoints, since it was opened. */
 double dt_processes_idle_seconds(const dt_processes *processes);

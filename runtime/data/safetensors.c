@@ -7,8 +7,7 @@
 #include "runtime/artifact/json.h"
 #include "runtime/artifact/json_text.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include <inttypes.h>
 #include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +19,7 @@
 
 enum {
     ALIGNMENT = 64, /* of the first tensor in files that are written */
-    PIECE_BYTES = DT_SAFETENSORS_PIECE_BYTES,
-    UNSYNCED_BYTES = 256 << 20, /* at most: so that no sync takes long */
+    MOST_NAMED = 3  /* tensors of a range that was altered */
 };
 
 typedef struct file {
@@ -225,24 +223,73 @@ static dt_status *read_head(int fd, const char *path, uint64_t n_file, file **op
     return status;
 }
 
-static dt_status *sum_up(file *read, uint64_t n_file) {
-    char *piece = dt_allocate(PIECE_BYTES);
-    dt_status *status = piece != NULL ? NULL : dt_error_in(DT_RESOURCE_EXHAUSTED, read->path, 0, "out of memory");
+/* Of bytes [first, first + n_bytes) of the file, which are in memory where it was a pipe. */
+static dt_status *sum_up(const file *read, int64_t first, int64_t n_bytes, char *piece, unsigned char sha256[DT_SHA256_BYTES]) {
     struct sha256_ctx sum;
     sha256_init(&sum);
-    for (uint64_t done = 0; done < n_file && status == NULL;) {
-        size_t n = n_file - done < PIECE_BYTES ? (size_t)(n_file - done) : PIECE_BYTES;
-        status = read_whole(read->fd, read->path, done, piece, n);
-        if (status == NULL) sha256_update(&sum, n, (const unsigned char *)piece);
-        done += n;
+    for (int64_t done = 0, n; done < n_bytes; done += n) {
+        n = n_bytes - done < DT_FILE_PIECE_BYTES ? n_bytes - done : DT_FILE_PIECE_BYTES;
+        const char *bytes = read->owned != NULL ? read->owned + first + done : piece;
+        if (read->owned == NULL) DT_TRY(read_whole(read->fd, read->path, (uint64_t)(first + done), piece, (size_t)n));
+        sha256_update(&sum, (size_t)n, (const unsigned char *)bytes);
     }
-    sha256_digest(&sum, DT_SHA256_BYTES, read->view.sha256);
+    sha256_digest(&sum, DT_SHA256_BYTES, sha256);
+    return NULL;
+}
+
+/* "Net/kernel, Net/bias and 3 more" */
+static void print_tensors(const file *read, const dt_file_range *range, dt_text *text) {
+    int n = 0;
+    for (int i = 0; i < read->view.n; i++) {
+        const dt_safetensor *tensor = &read->tensors[i];
+        bool is_in = tensor->offset < range->first + range->n_bytes && tensor->offset + tensor->n_bytes > range->first;
+        if (is_in && n++ < MOST_NAMED) dt_text_format(text, "%s%s", n > 1 ? ", " : "", tensor->name);
+    }
+    if (n > MOST_NAMED) dt_text_format(text, " and %d more", n - MOST_NAMED);
+    if (n == 0) dt_text_append(text, "no tensor");
+}
+
+static dt_status *was_altered(const file *read, const char *path, const dt_file_range *range) {
+    dt_text tensors = {0};
+    print_tensors(read, range, &tensors);
+    dt_status *status =
+        dt_error_in(DT_DATA_LOSS, path, 0, "was altered: bytes %" PRId64 " to %" PRId64 ", of %s, have another SHA-256 than when they were written",
+                    range->first, range->first + range->n_bytes - 1, tensors.data != NULL ? tensors.data : "?");
+    dt_text_free(&tensors);
+    return status;
+}
+
+static dt_status *check_ranges(file *read, const char *path, int64_t n_file, const dt_file_ranges *ranges, char *piece) {
+    const dt_file_range *last = &ranges->items[ranges->n - 1];
+    struct sha256_ctx all;
+    sha256_init(&all);
+    if (last->first + last->n_bytes != n_file)
+        return dt_error_in(DT_DATA_LOSS, path, 0, "has %" PRId64 " bytes, and %" PRId64 " were written", n_file, last->first + last->n_bytes);
+    for (int r = 0; r < ranges->n; r++) {
+        unsigned char sum[DT_SHA256_BYTES];
+        DT_TRY(sum_up(read, ranges->items[r].first, ranges->items[r].n_bytes, piece, sum));
+        if (memcmp(sum, ranges->items[r].sha256, sizeof sum) != 0) return was_altered(read, path, &ranges->items[r]);
+        sha256_update(&all, sizeof sum, sum);
+    }
+    sha256_digest(&all, DT_SHA256_BYTES, read->view.sha256);
+    return NULL;
+}
+
+/* Sums it up, and frees it after an error. */
+static dt_status *finish_reading(file *read, const char *path, int64_t n_file, const dt_file_ranges *ranges, dt_safetensors **opened) {
+    char *piece = dt_allocate(DT_FILE_PIECE_BYTES);
+    dt_status *status = piece == NULL ? dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory") : NULL;
+    if (status == NULL) status = ranges != NULL ? check_ranges(read, path, n_file, ranges, piece) : sum_up(read, 0, n_file, piece, read->view.sha256);
     dt_release(piece);
+    if (status != NULL)
+        dt_safetensors_free(&read->view);
+    else
+        *opened = &read->view;
     return status;
 }
 
 /* Takes `fd` over. */
-static dt_status *read_file(int fd, const char *path, uint64_t n_file, dt_safetensors **opened) {
+static dt_status *read_file(int fd, const char *path, uint64_t n_file, const dt_file_ranges *ranges, dt_safetensors **opened) {
     struct stat about;
     file *read = NULL;
     dt_status *status = fstat(fd, &about) == 0 ? read_head(fd, path, n_file, &read) : was_changed(path);
@@ -253,37 +300,41 @@ static dt_status *read_file(int fd, const char *path, uint64_t n_file, dt_safete
     read->fd = fd;
     read->written = about.st_mtim;
     read->path = dt_allocate(strlen(path) + 1);
-    if (read->path != NULL) strcpy(read->path, path);
-    status = read->path != NULL ? sum_up(read, n_file) : dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory");
-    if (status != NULL)
+    if (read->path == NULL) {
         dt_safetensors_free(&read->view);
-    else
-        *opened = &read->view;
-    return status;
+        return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory");
+    }
+    strcpy(read->path, path);
+    return finish_reading(read, path, (int64_t)n_file, ranges, opened);
 }
 
 /* What comes out of a pipe is kept. */
-static dt_status *read_pipe(const char *path, dt_safetensors **opened) {
+static dt_status *read_pipe(const char *path, const dt_file_ranges *ranges, dt_safetensors **opened) {
     char *bytes;
     size_t n_bytes;
+    file *read;
     DT_TRY(dt_file_read(path, &bytes, &n_bytes));
-    dt_status *status = dt_safetensors_parse(path, bytes, n_bytes, opened);
-    if (status != NULL)
+    dt_status *status = parse_new(path, bytes, n_bytes, n_bytes, &read);
+    if (status != NULL) {
         dt_release(bytes);
-    else
-        ((file *)*opened)->owned = bytes;
-    return status;
+        return status;
+    }
+    read->owned = bytes;
+    for (int i = 0; i < read->view.n; i++) read->tensors[i].data = bytes + read->tensors[i].offset;
+    return finish_reading(read, path, (int64_t)n_bytes, ranges, opened);
 }
 
-dt_status *dt_safetensors_read(const char *path, dt_safetensors **opened) {
+dt_status *dt_safetensors_read_ranges(const char *path, const dt_file_ranges *ranges, dt_safetensors **opened) {
     struct stat about;
     int fd;
     uint64_t n_file;
     *opened = NULL;
-    if (stat(path, &about) == 0 && S_ISFIFO(about.st_mode)) return read_pipe(path, opened);
+    if (stat(path, &about) == 0 && S_ISFIFO(about.st_mode)) return read_pipe(path, ranges, opened);
     DT_TRY(dt_file_open(path, &fd, &n_file));
-    return read_file(fd, path, n_file, opened);
+    return read_file(fd, path, n_file, ranges, opened);
 }
+
+dt_status *dt_safetensors_read(const char *path, dt_safetensors **opened) { return dt_safetensors_read_ranges(path, NULL, opened); }
 
 /* Whoever writes into the file meanwhile changes its time. */
 static dt_status *read_elements(const file *read, const dt_safetensor *tensor, int64_t first, void *data, size_t n_bytes) {
@@ -340,107 +391,58 @@ const dt_safetensor *dt_safetensors_find(const dt_safetensors *opened, const cha
     return opened->n > 0 ? bsearch(&key, opened->tensors, (size_t)opened->n, sizeof key, by_name) : NULL;
 }
 
-/* Tensors with larger elements come first, so that each is aligned to its elements. Fills `order`, appends the header. */
-static void make_header(int n, const dt_safetensor *tensors, int *order, dt_text *text) {
-    int n_placed = 0;
-    int64_t offset = 0;
-    dt_text_append(text, "{");
+static void print_tensor(const dt_safetensor *tensor, int64_t offset, dt_text *text) {
+    dt_text_append_json_string(text, tensor->name);
+    dt_text_format(text, ":{\"dtype\":\"%s\",\"shape\":[", dt_dtype_safetensors_name(tensor->dtype));
+    for (int d = 0; d < tensor->n_dims; d++) dt_text_format(text, d > 0 ? ",%lld" : "%lld", (long long)tensor->dims[d]);
+    dt_text_format(text, "],\"data_offsets\":[%lld,%lld]}", (long long)offset, (long long)(offset + tensor->n_bytes));
+}
+
+int64_t dt_safetensors_lay_out(int n, dt_safetensor *tensors, dt_text *head) {
+    int64_t end = 0; /* of those that have a place, from the first one on */
+    size_t start = head->n;
+    bool is_first = true;
+    dt_text_append_bytes(head, "\0\0\0\0\0\0\0\0{", 9);
     for (size_t element_bytes = 8; element_bytes > 0; element_bytes /= 2)
         for (int i = 0; i < n; i++) {
             if (dt_dtype_bytes(tensors[i].dtype) != element_bytes) continue;
-            if (n_placed > 0) dt_text_append(text, ",");
-            dt_text_append_json_string(text, tensors[i].name);
-            dt_text_format(text, ":{\"dtype\":\"%s\",\"shape\":[", dt_dtype_safetensors_name(tensors[i].dtype));
-            for (int d = 0; d < tensors[i].n_dims; d++) dt_text_format(text, d > 0 ? ",%lld" : "%lld", (long long)tensors[i].dims[d]);
-            dt_text_format(text, "],\"data_offsets\":[%lld,%lld]}", (long long)offset, (long long)(offset + tensors[i].n_bytes));
-            offset += tensors[i].n_bytes;
-            order[n_placed++] = i;
+            if (!is_first) dt_text_append(head, ",");
+            is_first = false;
+            print_tensor(&tensors[i], end, head);
+            tensors[i].offset = end;
+            end += tensors[i].n_bytes;
         }
-    dt_text_append(text, "}");
-    while ((text->n + 8) % ALIGNMENT != 0 && !text->failed) dt_text_append(text, " ");
+    dt_text_append(head, "}");
+    while ((head->n - start) % ALIGNMENT != 0 && !head->failed) dt_text_append(head, " ");
+    int64_t n_head = (int64_t)(head->n - start);
+    for (int i = 0; i < 8 && !head->failed; i++) head->data[start + (size_t)i] = (char)((uint64_t)(n_head - 8) >> 8 * i);
+    for (int i = 0; i < n; i++) tensors[i].offset += n_head;
+    return n_head + end;
 }
 
-typedef struct output {
-    const char *path;
-    int fd;
-    struct sha256_ctx sum;
-    size_t n_unsynced;
-    dt_progress *progress;
-    const dt_safetensors_source *source;
-    char *piece; /* of what it gives */
-} output;
-
-static dt_status *sync_output(output *to) {
-    if (fsync(to->fd) != 0) return dt_file_error("sync", to->path);
-    to->n_unsynced = 0;
-    dt_progress_count(to->progress);
+/* In the order of the file, of which the sum is. */
+static dt_status *put_all(dt_piece_file *to, const dt_text *head, int n, const dt_safetensor *tensors) {
+    DT_TRY(dt_piece_file_put(to, 0, head->data, head->n));
+    for (size_t element_bytes = 8; element_bytes > 0; element_bytes /= 2)
+        for (int i = 0; i < n; i++)
+            if (dt_dtype_bytes(tensors[i].dtype) == element_bytes)
+                DT_TRY(dt_piece_file_put(to, tensors[i].offset, tensors[i].data, (size_t)tensors[i].n_bytes));
     return NULL;
 }
 
-static dt_status *put_piece(output *to, const char *bytes, size_t n_bytes) {
-    sha256_update(&to->sum, n_bytes, (const unsigned char *)bytes);
-    for (size_t done = 0; done < n_bytes;) {
-        ssize_t n = write(to->fd, bytes + done, n_bytes - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return dt_file_error("write", to->path);
-        done += (size_t)n;
-    }
-    dt_progress_count(to->progress);
-    to->n_unsynced += n_bytes;
-    return to->n_unsynced < UNSYNCED_BYTES ? NULL : sync_output(to);
-}
-
-static dt_status *put(output *to, const void *bytes, size_t n_bytes) {
-    for (size_t done = 0; done < n_bytes; done += PIECE_BYTES)
-        DT_TRY(put_piece(to, (const char *)bytes + done, n_bytes - done < PIECE_BYTES ? n_bytes - done : PIECE_BYTES));
-    return NULL;
-}
-
-/* Of a tensor that is not in memory. */
-static dt_status *put_pieces(output *to, int number, const dt_safetensor *tensor) {
-    for (int64_t first = 0, n; first < tensor->n_bytes; first += n) {
-        n = tensor->n_bytes - first < PIECE_BYTES ? tensor->n_bytes - first : PIECE_BYTES;
-        DT_TRY(to->source->read(to->source->context, number, first, (size_t)n, to->piece));
-        DT_TRY(put_piece(to, to->piece, (size_t)n));
-    }
-    return NULL;
-}
-
-static dt_status *put_all(output *to, const dt_text *header, int n, const int *order, const dt_safetensor *tensors) {
-    unsigned char length[8];
-    for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header->n >> 8 * i);
-    DT_TRY(put(to, length, sizeof length));
-    DT_TRY(put(to, header->data, header->n));
-    for (int i = 0; i < n; i++) {
-        const dt_safetensor *tensor = &tensors[order[i]];
-        DT_TRY(tensor->data != NULL ? put(to, tensor->data, (size_t)tensor->n_bytes) : put_pieces(to, order[i], tensor));
-    }
-    return sync_output(to);
-}
-
-dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *tensors, dt_progress *progress, unsigned char sha256[DT_SHA256_BYTES]) {
-    return dt_safetensors_write_from(path, n, tensors, NULL, progress, sha256);
-}
-
-dt_status *dt_safetensors_write_from(const char *path, int n, const dt_safetensor *tensors, const dt_safetensors_source *source,
-                                     dt_progress *progress, unsigned char sha256[DT_SHA256_BYTES]) {
-    dt_text header = {0};
-    int *order = dt_allocate((size_t)n * sizeof *order);
-    char *piece = source != NULL ? dt_allocate(PIECE_BYTES) : NULL;
-    bool has_memory = order != NULL && (piece != NULL || source == NULL);
-    dt_status *status = NULL;
-    if (has_memory) make_header(n, tensors, order, &header);
-    if (!has_memory || header.failed) status = dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "no memory to write it");
+dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *tensors, unsigned char sha256[DT_SHA256_BYTES]) {
+    dt_text head = {0};
+    dt_piece_file to;
+    dt_safetensor *placed = dt_allocate((size_t)n * sizeof *placed + 1);
+    if (placed != NULL && n > 0) memcpy(placed, tensors, (size_t)n * sizeof *placed);
+    int64_t n_bytes = placed != NULL ? dt_safetensors_lay_out(n, placed, &head) : 0;
+    dt_status *status = placed == NULL || head.failed ? dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "no memory to write it") : NULL;
+    if (status == NULL) status = dt_piece_file_open(path, n_bytes, NULL, &to);
     if (status == NULL) {
-        output to = {
-            .path = path, .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), .progress = progress, .source = source, .piece = piece};
-        sha256_init(&to.sum);
-        status = to.fd < 0 ? dt_file_error("create", path) : put_all(&to, &header, n, order, tensors);
-        if (to.fd >= 0 && close(to.fd) != 0 && status == NULL) status = dt_file_error("write", path);
-        sha256_digest(&to.sum, DT_SHA256_BYTES, sha256);
+        status = dt_piece_file_close(&to, put_all(&to, &head, n, placed));
+        dt_piece_file_sum(&to, sha256);
     }
-    dt_text_free(&header);
-    dt_release(order);
-    dt_release(piece);
+    dt_text_free(&head);
+    dt_release(placed);
     return status;
 }

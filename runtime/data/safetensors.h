@@ -7,13 +7,8 @@
 
 #include "abi/dtype.h"
 #include "base/status.h"
-#include "runtime/threads/progress.h"
-
-#define DT_SHA256_BYTES 32
-
-enum {
-    DT_SAFETENSORS_PIECE_BYTES = 4 << 20 /* of a tensor, that are read or written at once: so many, and what is left at its end */
-};
+#include "base/text.h"
+#include "runtime/data/piece_file.h"
 
 typedef struct dt_safetensor {
     const char *name;
@@ -21,19 +16,31 @@ typedef struct dt_safetensor {
     int n_dims;
     const int64_t *dims;
     int64_t n_bytes;
-    int64_t offset;   /* in the file that was read */
+    int64_t offset;   /* in the file that was read, or laid out */
     const void *data; /* any alignment; NULL where the elements are in the file: dt_safetensors_load gets them */
 } dt_safetensor;
 
 typedef struct dt_safetensors {
     int n;
     const dt_safetensor *tensors;          /* [n], sorted by name */
-    unsigned char sha256[DT_SHA256_BYTES]; /* of the whole file */
+    unsigned char sha256[DT_SHA256_BYTES]; /* of the whole file; where its ranges were given, of their sums */
 } dt_safetensors;
+
+/* Bytes of a file that were summed up as they were written; those of all its ranges in order are the file. */
+typedef struct dt_file_range {
+    int64_t first, n_bytes;
+    unsigned char sha256[DT_SHA256_BYTES];
+} dt_file_range;
+typedef struct dt_file_ranges {
+    int n;
+    dt_file_range *items;
+} dt_file_ranges;
 
 /* Reads all of `path`, checks it and sums it up, but keeps the header alone: a model, and a tensor, may be larger than what memory is left.
  * DT_DATA_LOSS for what is truncated, altered or no such file. */
 dt_status *dt_safetensors_read(const char *path, dt_safetensors **file);
+/* The same of a file that was written in these ranges: DT_DATA_LOSS names those bytes that are others now, and the tensors that they are of. */
+dt_status *dt_safetensors_read_ranges(const char *path, const dt_file_ranges *ranges, dt_safetensors **file);
 /* The same of bytes in memory, which must outlive the result; `path` is for messages. */
 dt_status *dt_safetensors_parse(const char *path, const void *bytes, size_t n_bytes, dt_safetensors **file);
 /* The same of a file of `n_file` bytes of which only the first `n_head` were read, the length and the header that it says. No sum, and no data. */
@@ -51,18 +58,11 @@ const dt_safetensor *dt_safetensors_find(const dt_safetensors *file, const char 
 /* Bytes [first, first + n_bytes) of its elements, to `data`. Errors as of dt_safetensors_load. */
 dt_status *dt_safetensors_load_part(dt_safetensors *file, const dt_safetensor *tensor, int64_t first, size_t n_bytes, void *data);
 
-/* Writes a new file of `n` tensors and syncs it, piece by piece: `progress`, which may be NULL, counts them. `sha256` gets its sum. Not atomic: the
- * caller writes in a folder of its own. DT_IO, DT_RESOURCE_EXHAUSTED. */
-dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *tensors, dt_progress *progress, unsigned char sha256[DT_SHA256_BYTES]);
+/* Where tensors will be in a file: sets their offsets, appends what the file begins with to `head`, and returns the file's length. Tensors of 8-byte
+ * elements come first, then of 4, 2 and 1, so that each is aligned to its elements; else they keep their order. */
+int64_t dt_safetensors_lay_out(int n, dt_safetensor *tensors, dt_text *head);
 
-/* What gives the elements of tensors that are not in memory, piece by piece: `read` is asked for bytes [first, first + n_bytes) of each such tensor
- * in order. Tensors of 8-byte elements come first, then of 4, 2 and 1; else they keep their order. */
-typedef struct dt_safetensors_source {
-    dt_status *(*read)(void *context, int tensor, int64_t first, size_t n_bytes, void *piece);
-    void *context;
-} dt_safetensors_source;
-/* The same of tensors some of which have no data: `source` gives it. */
-dt_status *dt_safetensors_write_from(const char *path, int n, const dt_safetensor *tensors, const dt_safetensors_source *source,
-                                     dt_progress *progress, unsigned char sha256[DT_SHA256_BYTES]);
+/* Writes a new file of `n` tensors, which are in memory, and syncs it; `sha256` gets its sum. Not atomic, as of piece_file.h. */
+dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *tensors, unsigned char sha256[DT_SHA256_BYTES]);
 
 #endif

@@ -39,21 +39,22 @@ static dt_status *describe(const dtrt_session *session, dt_checkpoint_state *sta
     return NULL;
 }
 
-static void take_path(void *context, const char *path, int64_t step) {
-    (void)step;
+static void take_path(void *context, const char *path, int64_t step, double stall_seconds) {
+    (void)step, (void)stall_seconds;
     snprintf(context, DTRT_MOST_PATH, "%s", path);
 }
 
-/* *began: the writer has what it needs of other processes. */
+/* *began: each process has what it writes. */
 static dt_status *write_checkpoint(dtrt_session *session, const char *folder, char *written, bool *began) {
+    int other;
     dt_checkpoint_state state = {0};
     dt_checkpoint_writer *writer = NULL;
-    dt_checkpoint_writer_options options = {.folder = folder,
-                                            .keep = INT64_MAX,
-                                            .progress = dt_processes_progress(dt_api_processes(session->processes)),
-                                            .written = take_path,
-                                            .context = written};
+    dt_processes *processes = dt_api_processes(session->processes);
+    dt_checkpoint_writer_options options = {
+        .folder = folder, .keep = INT64_MAX, .progress = dt_processes_progress(processes), .written = take_path, .context = written};
+    snprintf(written, DTRT_MOST_PATH, "%s/step-%" PRId64, folder, session->progress.step);
     dt_status *status = describe(session, &state);
+    if (status == NULL) status = dt_checkpoint_find_mark(folder, processes, &options.mark, &other);
     if (status == NULL) status = dt_checkpoint_writer_create(session->session, &options, &writer);
     if (status == NULL) status = dt_checkpoint_writer_begin(writer, &state);
     *began = status == NULL;
@@ -62,13 +63,6 @@ static dt_status *write_checkpoint(dtrt_session *session, const char *folder, ch
     state.totals = NULL;
     dt_checkpoint_state_free(&state);
     return status;
-}
-
-/* To the process that writes, what it does not have itself; the name of what it writes. */
-static dt_status *give_shares(dtrt_session *session, const char *folder, char *written) {
-    DT_TRY(dt_checkpoint_writer_give(session->session));
-    snprintf(written, DTRT_MOST_PATH, "%s/step-%" PRId64, folder, session->progress.step);
-    return NULL;
 }
 
 /* The folder, for who writes. *lock -1: nothing is locked. */
@@ -82,13 +76,12 @@ static dt_status *prepare(const dtrt_session *session, const char *folder, int *
 /* What fails after all has been copied is everybody's error, and the run goes on. */
 static dt_status *save_together(dtrt_session *session, const char *folder, char *written) {
     int lock;
-    bool leads = dt_session_leads(session->session), began = true;
+    bool began;
     dt_api_call call = {.name = "dtrt_save", .hash = dt_api_mix_text(DT_HASH_SEED, folder)}, end = {.name = call.name, .which = 1};
     dt_status *status = dt_api_agree(session, &call, prepare(session, folder, &lock));
     if (status == NULL) {
-        status = leads ? write_checkpoint(session, folder, written, &began) : give_shares(session, folder, written);
-        bool is_copied = leads ? began : status == NULL;
-        status = is_copied ? dt_api_agree(session, &end, status) : dt_api_conclude(session, call.name, status);
+        status = write_checkpoint(session, folder, written, &began);
+        status = began ? dt_api_agree(session, &end, status) : dt_api_conclude(session, call.name, status);
     }
     dt_checkpoint_unlock(lock);
     return status;
@@ -196,8 +189,8 @@ static dt_status *look(const dtrt_session *session, const char *path, char **fou
     if (dt_processes_count(dt_api_processes(session->processes)) == 1) return NULL;
     dt_status *status = dt_checkpoint_read_state(*found, &state);
     call->which = state.step;
-    if (status == NULL) call->hash = dt_hash_bytes(state.model_sha256, sizeof state.model_sha256, DT_HASH_SEED);
-    if (status == NULL) call->hash = dt_hash_bytes(state.optimizer_sha256, sizeof state.optimizer_sha256, call->hash);
+    for (int f = 0; f < DT_CHECKPOINT_FILES && status == NULL; f++)
+        for (int r = 0; r < state.files[f].n; r++) call->hash = dt_hash_bytes(state.files[f].items[r].sha256, DT_SHA256_BYTES, call->hash);
     dt_checkpoint_state_free(&state);
     return status;
 }

@@ -69,7 +69,9 @@ static dtrt_event from_log(const dt_log_event *of) {
         break;
     case DT_LOG_EPOCH_DONE: event = of_epoch(DTRT_EVENT_EPOCH, of->epoch); break;
     case DT_LOG_PROGRESS: event = of_epoch(DTRT_EVENT_PROGRESS, of->epoch); break;
-    case DT_LOG_CHECKPOINT: event = (dtrt_event){.kind = DTRT_EVENT_CHECKPOINT, .path = of->file.path, .number = of->file.number}; break;
+    case DT_LOG_CHECKPOINT:
+        event = (dtrt_event){.kind = DTRT_EVENT_CHECKPOINT, .path = of->file.path, .number = of->file.number, .seconds = of->file.seconds};
+        break;
     case DT_LOG_WRITTEN: event = (dtrt_event){.kind = DTRT_EVENT_RESULT, .path = of->file.path, .text = of->file.type}; break;
     case DT_LOG_REMARK: event = (dtrt_event){.kind = DTRT_EVENT_REMARK, .what = of->remark.kind, .text = of->remark.message}; break;
     default:
@@ -165,7 +167,8 @@ static dt_log_event to_log(const dtrt_event *event, parts *of) {
     case DTRT_EVENT_STEP: return (dt_log_event){.kind = DT_LOG_STEPPED, .step = &of->step, .values = &of->values};
     case DTRT_EVENT_PROGRESS: return (dt_log_event){.kind = DT_LOG_PROGRESS, .epoch = &of->epoch, .values = &of->values};
     case DTRT_EVENT_EPOCH: return (dt_log_event){.kind = DT_LOG_EPOCH_DONE, .epoch = &of->epoch, .values = &of->values};
-    case DTRT_EVENT_CHECKPOINT: return (dt_log_event){.kind = DT_LOG_CHECKPOINT, .file = {.path = or_empty(event->path), .number = event->number}};
+    case DTRT_EVENT_CHECKPOINT:
+        return (dt_log_event){.kind = DT_LOG_CHECKPOINT, .file = {.path = or_empty(event->path), .number = event->number, .seconds = event->seconds}};
     case DTRT_EVENT_RESULT: return (dt_log_event){.kind = DT_LOG_WRITTEN, .file = {.path = or_empty(event->path), .type = or_empty(event->text)}};
     case DTRT_EVENT_REMARK: return (dt_log_event){.kind = DT_LOG_REMARK, .remark = {.kind = or_empty(event->what), .message = or_empty(event->text)}};
     case DTRT_EVENT_END: break;

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "runtime/dtrt/array.h"
 #include "runtime/dtrt/processes.h"
+#include "runtime/execution/ranges.h"
 
 static dt_status *find(const dtrt_session *session, int variable, const dt_artifact_variable **found) {
     DT_TRY(dt_api_check_index(variable, session->artifact->n_variables, "variable"));
@@ -12,7 +13,7 @@ static dt_status *find(const dtrt_session *session, int variable, const dt_artif
 
 static dt_status *find_whole(const dtrt_session *session, int variable, const dt_artifact_variable **found) {
     DT_TRY(find(session, variable, found));
-    if (dt_session_has_whole_variable(session->session, variable)) return NULL;
+    if (dt_ranges_own(session->session, variable).n_bytes == (*found)->bytes) return NULL;
     return dt_error(DT_FAILED_PRECONDITION, "%s is shared out, and this process has a part of it: dtrt_save writes all of it", (*found)->path);
 }
 
@@ -21,7 +22,7 @@ static dt_status *read_variable(dtrt_session *session, int variable, void *data,
     DT_TRY(find_whole(session, variable, &about));
     if (bytes != (size_t)about->bytes)
         return dt_error(DT_INVALID_ARGUMENT, "%s has %lld bytes, there is room for %zu", about->path, (long long)about->bytes, bytes);
-    return dt_session_get_variable(session->session, 0, variable, data);
+    return dt_ranges_read(session->session, 0, variable, (dt_byte_range){0, about->bytes}, data);
 }
 
 /* A failure of one of these is about the variable, where there is one. */
@@ -55,7 +56,8 @@ static dt_status *write_variable(dtrt_session *session, int variable, const dtrt
     bool has_others = dt_processes_count(dt_api_processes(session->processes)) > 1;
     if (status == NULL && has_others) call.hash = dt_hash_bytes(dense, (size_t)about->bytes, DT_HASH_SEED);
     status = dt_api_agree(session, &call, status);
-    if (status == NULL) status = dt_session_set_variable(session->session, variable, dense);
+    dt_byte_range own = dt_ranges_own(session->session, variable);
+    if (status == NULL) status = dt_ranges_write(session->session, variable, own, (char *)dense + own.first);
     dt_release(dense);
     return status;
 }
@@ -71,7 +73,7 @@ static dt_status *view_variable(dtrt_session *session, int variable, dtrt_array 
     const dt_artifact_variable *about;
     DT_TRY(find_whole(session, variable, &about));
     DT_TRY(dt_session_usable(session->session));
-    const void *data = dt_session_variable_memory(session->session, variable);
+    const void *data = dt_ranges_memory(session->session, variable);
     if (data == NULL)
         return dt_error(DT_UNIMPLEMENTED, "%s is in a device's memory, which the host cannot read in place: copy it with dtrt_read", about->path);
     *view = (dtrt_array){.data = data, .dtype = (dtrt_dtype)about->tensor.dtype, .n_dims = about->tensor.n_dims, .dims = about->tensor.dims};

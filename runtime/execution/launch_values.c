@@ -2,6 +2,7 @@
 #include "runtime/execution/launch_values.h"
 
 #include "base/memory.h"
+#include "runtime/execution/ranges.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -122,17 +123,6 @@ static double value_of(const dt_artifact_variable *variable, const cell *cell) {
     return variable->tensor.dtype == DT_F32 ? (double)cell->f32 : variable->tensor.dtype == DT_I64 ? (double)cell->i64 : cell->b;
 }
 
-void dt_launch_print_all(const dt_artifact *artifact, const void *const *memory, dt_text *lines) {
-    char buffer[32];
-    for (int v = 0; v < artifact->n_variables; v++) {
-        const dt_artifact_variable *variable = &artifact->variables[v];
-        if (!is_launch(variable)) continue;
-        cell cell = {0};
-        memcpy(&cell, memory[v], (size_t)variable->bytes);
-        dt_text_format(lines, "%s=%s\n", variable->path, dt_launch_print(variable, value_of(variable, &cell), buffer));
-    }
-}
-
 dt_status *dt_session_set_launch(dt_session *session, int v, double value) {
     const dt_artifact_variable *variable = &dt_session_artifact(session)->variables[v];
     cell cell = {0};
@@ -142,16 +132,29 @@ dt_status *dt_session_set_launch(dt_session *session, int v, double value) {
     case DT_I64: cell.i64 = (int64_t)value; break;
     default: cell.b = value != 0; break;
     }
-    return dt_session_set_variable(session, v, &cell);
+    return dt_ranges_write(session, v, dt_ranges_own(session, v), &cell);
 }
 
 dt_status *dt_session_get_launch(dt_session *session, int v, double *value) {
     const dt_artifact_variable *variable = &dt_session_artifact(session)->variables[v];
     cell cell = {0};
     if (!is_launch(variable)) return dt_error(DT_INVALID_ARGUMENT, "%s is no launch value", variable->path);
-    DT_TRY(dt_session_get_variable(session, 0, v, &cell));
+    DT_TRY(dt_ranges_read(session, 0, v, dt_ranges_own(session, v), &cell));
     *value = value_of(variable, &cell);
     return NULL;
+}
+
+dt_status *dt_session_print_launch(dt_session *session, dt_text *lines) {
+    const dt_artifact *artifact = dt_session_artifact(session);
+    char buffer[32];
+    double value;
+    dt_text_append(lines, "");
+    for (int v = 0; v < artifact->n_variables; v++) {
+        if (!is_launch(&artifact->variables[v])) continue;
+        DT_TRY(dt_session_get_launch(session, v, &value));
+        dt_text_format(lines, "%s=%s\n", artifact->variables[v].path, dt_launch_print(&artifact->variables[v], value, buffer));
+    }
+    return lines->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
 }
 
 /* Each line that the program knows: set, or only looked at. */

@@ -20,12 +20,12 @@ dt_status *dt_launch_parse(const dt_artifact *artifact, const char *text, int *v
 /* "0.0003", "12", "true". buffer: 32 bytes. */
 const char *dt_launch_print(const dt_artifact_variable *variable, double value, char buffer[32]);
 
-/* A line "rate=0.0003" for each launch value, whose bytes are memory[variable]; nothing where the program has none. */
-void dt_launch_print_all(const dt_artifact *artifact, const void *const *memory, dt_text *lines);
-
 /* Between two steps; all processes of a run set the same. What the next dt_session_run reads. Errors of dt_launch_check, and of the device. */
 dt_status *dt_session_set_launch(dt_session *session, int variable, double value);
 dt_status *dt_session_get_launch(dt_session *session, int variable, double *value);
+
+/* A line "rate=0.0003" for each launch value; nothing where the program has none. */
+dt_status *dt_session_print_launch(dt_session *session, dt_text *lines);
 
 /* Sets those of `lines` that the program has; NULL are none. DT_DATA_LOSS where a line is no launch value, and none is set: `path` is for the
  * message.

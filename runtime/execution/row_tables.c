@@ -18,13 +18,13 @@ struct dt_row_tables {
 
 static int64_t row_bytes(const dt_artifact_variable *variable) { return variable->bytes / variable->tensor.dims[0]; }
 
-static dt_row_range range_of(const dt_artifact_variable *variable, int process, dt_process_roles roles) {
+dt_row_range dt_row_tables_rows(const dt_artifact_variable *variable, dt_process_roles roles, int process) {
     int64_t n = variable->tensor.dims[0], n_owners = dt_process_n_owners(roles);
     return (dt_row_range){n * dt_process_bound(roles, process) / n_owners, n * dt_process_bound(roles, process + 1) / n_owners};
 }
 
 dt_row_range dt_row_tables_of_process(const dt_row_tables *tables, int variable, int process) {
-    return range_of(&tables->program->variables[variable], process, dt_processes_roles(tables->processes));
+    return dt_row_tables_rows(&tables->program->variables[variable], dt_processes_roles(tables->processes), process);
 }
 
 static dt_row_range own_rows(const dt_row_tables *tables, int variable) {
@@ -34,7 +34,7 @@ static dt_row_range own_rows(const dt_row_tables *tables, int variable) {
 int64_t dt_row_tables_variable_bytes(const dt_artifact *program, const dt_processes *processes, int variable) {
     const dt_artifact_variable *about = &program->variables[variable];
     dt_process_roles roles = dt_processes_roles(processes);
-    dt_row_range own = range_of(about, roles.process, roles);
+    dt_row_range own = dt_row_tables_rows(about, roles, roles.process);
     return (own.end - own.first) * row_bytes(about);
 }
 
@@ -101,39 +101,7 @@ dt_status *dt_row_tables_initialize(dt_row_tables *tables, int64_t seed) {
     return NULL;
 }
 
-/* ---- all rows ---- */
-
-dt_byte_range dt_row_tables_own_part(const dt_row_tables *tables, int variable) {
-    int64_t bytes = row_bytes(&tables->program->variables[variable]);
-    dt_row_range own = own_rows(tables, variable);
-    return (dt_byte_range){own.first * bytes, (own.end - own.first) * bytes};
-}
-
-void dt_row_tables_get(const dt_row_tables *tables, int variable, void *data) {
-    dt_byte_range own = dt_row_tables_own_part(tables, variable);
-    if (own.n_bytes > 0) memcpy((char *)data + own.first, tables->memory[variable], (size_t)own.n_bytes);
-}
-
-void dt_row_tables_set(dt_row_tables *tables, int variable, dt_byte_range part, const void *data) {
-    dt_byte_range own = dt_row_tables_own_part(tables, variable);
-    if (part.n_bytes > 0) memcpy(tables->memory[variable] + (part.first - own.first), data, (size_t)part.n_bytes);
-}
-
-const void *dt_row_tables_memory(const dt_row_tables *tables, int variable) {
-    dt_row_range own = own_rows(tables, variable);
-    return own.end - own.first == tables->program->variables[variable].tensor.dims[0] ? tables->memory[variable] : NULL;
-}
-
-dt_status *dt_row_tables_collect(const dt_row_tables *tables, int variable, dt_byte_range part, void *data) {
-    dt_byte_range own = dt_row_tables_own_part(tables, variable);
-    int64_t end = part.first + part.n_bytes, own_end = own.first + own.n_bytes;
-    int64_t first = part.first > own.first ? part.first : own.first, n = (end < own_end ? end : own_end) - first;
-    dt_text all = {0}; /* in the order of processes, which is that of rows */
-    DT_TRY(dt_processes_gather_bytes(tables->processes, n > 0 ? tables->memory[variable] + (first - own.first) : "", n > 0 ? (size_t)n : 0, &all));
-    if (dt_processes_number(tables->processes) == 0) memcpy(data, all.data, (size_t)part.n_bytes);
-    dt_text_free(&all);
-    return NULL;
-}
+char *dt_row_tables_memory(const dt_row_tables *tables, int variable) { return tables->memory[variable]; }
 
 /* ---- some rows ---- */
 

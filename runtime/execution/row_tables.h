@@ -19,21 +19,13 @@ int64_t dt_row_tables_bytes(const dt_artifact *program, const dt_processes *proc
 int64_t dt_row_tables_variable_bytes(const dt_artifact *program, const dt_processes *processes, int variable);
 
 /* Which rows of a variable, a table or a slot of one, a process has. */
+dt_row_range dt_row_tables_rows(const dt_artifact_variable *variable, dt_process_roles roles, int process);
 dt_row_range dt_row_tables_of_process(const dt_row_tables *tables, int variable, int process);
+/* Those of this process, one after another; NULL: none. */
+char *dt_row_tables_memory(const dt_row_tables *tables, int variable);
 
 /* The program's initial values. */
 dt_status *dt_row_tables_initialize(dt_row_tables *tables, int64_t seed);
-
-/* Which bytes of a variable this process has. */
-dt_byte_range dt_row_tables_own_part(const dt_row_tables *tables, int variable);
-/* These to `data`, which has room for all of it; the rest is left alone. */
-void dt_row_tables_get(const dt_row_tables *tables, int variable, void *data);
-/* Some of these. */
-void dt_row_tables_set(dt_row_tables *tables, int variable, dt_byte_range part, const void *data);
-/* A part of a variable, whoever has it, in process 0: all processes call it; `data` of the others is not looked at. */
-dt_status *dt_row_tables_collect(const dt_row_tables *tables, int variable, dt_byte_range part, void *data);
-/* The memory of a variable that this process has all of; else NULL. */
-const void *dt_row_tables_memory(const dt_row_tables *tables, int variable);
 
 /* Rows of a variable that this process has, one after another. */
 /* The same in memory of the caller's, which releases *values; which they are somebody else has said: DT_DATA_LOSS. */

@@ -8,8 +8,8 @@
 #include "runtime/devices/host_memory.h"
 #include "runtime/devices/spec.h"
 #include "runtime/execution/agreement.h"
+#include "runtime/execution/ranges.h"
 #include "runtime/execution/session_state.h"
-#include "runtime/execution/shared_variable.h"
 #include "runtime/threads/clock.h"
 
 #include <inttypes.h>
@@ -541,9 +541,10 @@ static dt_status *initialize_elsewhere(dt_session *session) {
     dt_status *status = dt_session_initialize(whole);
     for (int v = 0; v < session->artifact->n_variables && status == NULL; v++) {
         if (session->artifact->variables[v].by_rows || !dt_session_has_variable(session, v)) continue;
-        void *data = dt_allocate((size_t)session->artifact->variables[v].bytes);
-        status = data != NULL ? dt_session_get_variable(whole, 0, v, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-        if (status == NULL) status = dt_session_set_variable(session, v, data);
+        dt_byte_range own = dt_ranges_own(session, v);
+        void *data = dt_allocate((size_t)own.n_bytes + 1);
+        status = data != NULL ? dt_ranges_read(whole, 0, v, own, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+        if (status == NULL) status = dt_ranges_write(session, v, own, data);
         dt_release(data);
     }
     dt_session_destroy(whole);
@@ -784,102 +785,15 @@ dt_status *dt_session_bad_index_status(const dt_session *session) {
 
 /* ---- variables ---- */
 
-/* The tables that the variable is one of, or a slot; NULL: it is like others. */
-static dt_row_tables *tables_of(const dt_session *session, int variable) {
-    return session->artifact->variables[variable].by_rows ? dt_row_steps_tables(session->rows) : NULL;
-}
-
 bool dt_session_has_variable(const dt_session *session, int variable) {
     return session->artifact->variables[variable].by_rows || dt_memory_has_variable(session->artifact, wanted(session), variable);
 }
 
-bool dt_session_has_whole_variable(const dt_session *session, int variable) {
-    if (tables_of(session, variable) != NULL) return dt_row_tables_memory(tables_of(session, variable), variable) != NULL;
-    const dt_memory_domain *domain = &session->domains[0];
-    const dt_artifact_variable *about = &session->artifact->variables[variable];
-    return dt_memory_domain_share(domain, about).n_bytes == about->bytes;
-}
-
-const void *dt_session_variable_memory(const dt_session *session, int variable) {
-    if (tables_of(session, variable) != NULL) return dt_row_tables_memory(tables_of(session, variable), variable);
-    const dt_memory_domain *domain = &session->domains[0];
-    bool is_there = domain->device->kind->reads_host && dt_session_has_whole_variable(session, variable);
-    return is_there ? domain->memory + domain->variables[variable] : NULL;
-}
-
-dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
-    DT_TRY(dt_session_usable(session));
-    dt_progress_count(dt_processes_progress(session->options.processes));
-    if (tables_of(session, variable) != NULL) return dt_row_tables_get(tables_of(session, variable), variable, data), NULL;
-    const dt_memory_domain *domain = session->executors[dt_session_first_executor(session, device)].domain;
-    if (!dt_memory_domain_has_variable(domain, variable)) domain = &session->domains[0];
-    dt_byte_range own = dt_memory_domain_share(domain, &session->artifact->variables[variable]);
-    const char *memory = domain->memory + domain->variables[variable] + own.first;
-    return dt_device_read(domain->device, (char *)data + own.first, memory, (size_t)own.n_bytes);
-}
-
-dt_byte_range dt_session_own_part(const dt_session *session, int variable) {
-    const dt_memory_domain *domain = &session->domains[0];
-    if (tables_of(session, variable) != NULL) return dt_row_tables_own_part(tables_of(session, variable), variable);
-    return dt_memory_domain_share(domain, &session->artifact->variables[variable]);
-}
-
-dt_status *dt_session_get_part(dt_session *session, int variable, dt_byte_range part, void *data) {
-    DT_TRY(dt_session_usable(session));
-    const dt_memory_domain *domain = &session->domains[0];
-    dt_progress_count(dt_processes_progress(session->options.processes));
-    return dt_device_read(domain->device, data, domain->memory + domain->variables[variable] + part.first, (size_t)part.n_bytes);
-}
-
-dt_status *dt_session_set_part(dt_session *session, int variable, dt_byte_range part, const void *data) {
-    DT_TRY(dt_session_usable(session));
-    dt_progress_count(dt_processes_progress(session->options.processes));
-    if (tables_of(session, variable) != NULL) return dt_row_tables_set(tables_of(session, variable), variable, part, data), NULL;
-    for (int d = 0; d < session->n_domains; d++) {
-        const dt_memory_domain *domain = &session->domains[d];
-        if (!dt_memory_domain_has_variable(domain, variable)) continue;
-        DT_TRY(dt_device_write(domain->device, domain->memory + domain->variables[variable] + part.first, data, (size_t)part.n_bytes));
-    }
-    return NULL;
-}
-
-dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
-    dt_byte_range own = dt_session_own_part(session, variable);
-    return dt_session_set_part(session, variable, own, (const char *)data + own.first);
-}
-
-bool dt_session_collects_in_parts(const dt_artifact_variable *variable, const dt_session_options *options) {
-    bool is_table = options->by_rows && variable->row_init >= 0;
-    if (dt_processes_count(options->processes) == 1) return false;
-    return is_table || (variable->share.unit > 0 && dt_processes_roles(options->processes).n_servers > 1);
-}
-
-bool dt_session_is_in_parts(const dt_session *session, int variable) {
-    return dt_session_collects_in_parts(&session->artifact->variables[variable], &session->options);
-}
-
 dt_status *dt_session_take_rows(const dt_session *session, int variable, const int64_t *rows, int64_t n, char **values, size_t *bytes) {
-    bool is_table = variable >= 0 && variable < session->artifact->n_variables && tables_of(session, variable) != NULL;
+    bool is_table = variable >= 0 && variable < session->artifact->n_variables && session->artifact->variables[variable].by_rows;
     *values = NULL;
     if (!is_table) return dt_error(DT_DATA_LOSS, "rows of what is no table are asked for");
-    return dt_row_tables_copy(tables_of(session, variable), variable, rows, n, values, bytes);
-}
-
-dt_status *dt_session_collect_part(dt_session *session, int variable, dt_byte_range part, void *data) {
-    DT_TRY(dt_session_usable(session));
-    dt_progress_count(dt_processes_progress(session->options.processes));
-    if (tables_of(session, variable) != NULL) return dt_row_tables_collect(tables_of(session, variable), variable, part, data);
-    return dt_shared_variable_collect_part(session->artifact, &session->domains[0], variable, session->options.processes, part, data);
-}
-
-dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data) {
-    DT_TRY(dt_session_usable(session));
-    if (tables_of(session, variable) != NULL) return dt_row_tables_get(tables_of(session, variable), variable, data), NULL;
-    const dt_artifact_variable *about = &session->artifact->variables[variable];
-    bool is_cut = about->kind == DT_VARIABLE_SLOT && about->share.unit > 0 && shares_out(session);
-    if (is_cut && session->n_processes > 1)
-        return dt_shared_variable_collect(session->artifact, &session->domains[0], variable, session->options.processes, data);
-    return dt_session_leads(session) ? dt_session_get_variable(session, 0, variable, data) : NULL;
+    return dt_row_tables_copy(dt_row_steps_tables(session->rows), variable, rows, n, values, bytes);
 }
 
 /* ---- asking ---- */

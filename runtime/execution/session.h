@@ -88,7 +88,7 @@ dt_status *dt_session_find_rows(const dt_kernels *kernels, const dt_session_opti
 dt_status *dt_session_find_parts(const dt_kernels *kernels, const dt_session_options *options, dt_row_range *parts);
 
 /* Opens the devices, checks that the plan fits their memory, allocates it. All variables are 0 until dt_session_initialize or
- * dt_session_set_variable. The kernels must outlive the session. */
+ * dt_ranges_write. The kernels must outlive the session. */
 dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options *options, dt_session **session);
 void dt_session_destroy(dt_session *session);            /* NULL is allowed */
 dt_status *dt_session_usable(const dt_session *session); /* DT_FAILED_PRECONDITION: it has failed */
@@ -96,31 +96,8 @@ dt_status *dt_session_usable(const dt_session *session); /* DT_FAILED_PRECONDITI
 /* Runs the program's initialisers. */
 dt_status *dt_session_initialize(dt_session *session);
 
-/* Variable `variable` (index in the artifact) as `device` sees it, dense, variable.bytes long. All devices see the same bits between steps; what one
- * does not have is the central one's. Of a slot that processes share out, its own share is read and written, and the rest of `data` is left alone. */
-dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data);
-dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data); /* on all devices */
-
-/* Whether the session has it: one that is forward-only may lack slots. */
+/* Whether it has a variable (index in the artifact): one that is forward-only may lack slots. Its bytes are ranges.h's. */
 bool dt_session_has_variable(const dt_session *session, int variable);
-/* Where it is, valid as long as the session; NULL where the host cannot read the device's memory, or processes share it out. */
-const void *dt_session_variable_memory(const dt_session *session, int variable);
-
-/* The bytes of a variable that this process has: all, but of what processes share out. Some of them can be set, and read, of one that is not by rows.
- */
-dt_byte_range dt_session_own_part(const dt_session *session, int variable);
-dt_status *dt_session_get_part(dt_session *session, int variable, dt_byte_range part, void *data);
-dt_status *dt_session_set_part(dt_session *session, int variable, dt_byte_range part, const void *data); /* on all devices */
-
-/* A variable of which processes have shares, in the one that leads; elsewhere `data` may be NULL. Each calls it, for the same variables in the same
- * order. What may be too large for one of them is collected part by part: tables of which they have rows, and what parameter servers have shares of.
- */
-dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data);
-dt_status *dt_session_collect_part(dt_session *session, int variable, dt_byte_range part, void *data);
-/* Which way it is collected, by a session, or one with these options. */
-bool dt_session_is_in_parts(const dt_session *session, int variable);
-bool dt_session_collects_in_parts(const dt_artifact_variable *variable, const dt_session_options *options);
-
 /* Rows of a table that this process has, for a worker that asks: *values is the caller's, to be released. What is asked for is looked at:
  * DT_DATA_LOSS. */
 dt_status *dt_session_take_rows(const dt_session *session, int variable, const int64_t *rows, int64_t n, char **values, size_t *bytes);
@@ -234,7 +211,6 @@ int64_t dt_session_n_rows(const dt_session *session);                           
 dt_row_range dt_session_rows_here(const dt_session *session);                        /* both, as dt_session_find_rows has it */
 int64_t dt_session_valid_rows(const dt_session *session, int process, int64_t rows); /* of a batch of `rows`, those that a process holds */
 int64_t dt_session_own_rows(const dt_session *session, int64_t rows);                /* those of this one */
-bool dt_session_has_whole_variable(const dt_session *session, int variable);         /* this process does; else it shares it out with others */
 int64_t dt_session_memory_bytes(const dt_session *session); /* on all devices of this process together; on CPUs with options.host_bytes */
 /* Of these, on a device: of devices that share a memory the first one has what is there once. */
 typedef struct dt_session_device_bytes {

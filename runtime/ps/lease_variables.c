@@ -2,6 +2,7 @@
 #include "runtime/ps/lease_variables.h"
 
 #include "base/memory.h"
+#include "runtime/execution/ranges.h"
 #include "runtime/ps/lease_steps.h"
 
 enum {
@@ -22,13 +23,14 @@ static bool *find_wanted(const dt_artifact *artifact, int step) {
 
 /* What this server gives of it: what all have is server 0's to give. */
 static dt_byte_range part_to_give(const dt_session *session, const dt_ps_giving *giving, int variable) {
-    return giving->leads || !dt_session_has_whole_variable(session, variable) ? dt_session_own_part(session, variable) : (dt_byte_range){0, 0};
+    dt_byte_range own = dt_ranges_own(session, variable);
+    return giving->leads || own.n_bytes < dt_session_artifact(session)->variables[variable].bytes ? own : (dt_byte_range){0, 0};
 }
 
 static dt_status *give_piece(dt_session *session, const dt_ps_giving *giving, int v, dt_byte_range part) {
     char *piece = dt_allocate((size_t)part.n_bytes);
     if (piece == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    dt_status *status = dt_session_get_part(session, v, part, piece);
+    dt_status *status = dt_ranges_read(session, 0, v, part, piece);
     if (status != NULL) {
         dt_release(piece);
         return status;
@@ -68,7 +70,7 @@ static dt_status *set_piece(dt_session *session, const dt_ps_message *piece, int
     bool is_known = v < (uint32_t)artifact->n_variables && !artifact->variables[v].by_rows && artifact->variables[v].kind != DT_VARIABLE_SLOT;
     if (!is_known || first > artifact->variables[v].bytes - n) return dt_error(DT_DATA_LOSS, "a server sent a piece of no variable");
     n_set[v] += n;
-    return dt_session_set_part(session, (int)v, (dt_byte_range){first, n}, piece->payload.data);
+    return dt_ranges_write(session, (int)v, (dt_byte_range){first, n}, piece->payload.data);
 }
 
 dt_status *dt_ps_set_variables(dt_session *session, const dt_ps_message *pieces, size_t n) {

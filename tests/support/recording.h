@@ -91,7 +91,7 @@ static inline dt_status *dt_recording_write(dt_arena *arena, dt_recording *recor
                                      .n_bytes = (int64_t)track->bytes.n,
                                      .data = track->bytes.items};
     }
-    return dt_safetensors_write(path, (int)recording->tracks.n, tensors, NULL, sha256);
+    return dt_safetensors_write(path, (int)recording->tracks.n, tensors, sha256);
 }
 
 /* ---- what is given ---- */

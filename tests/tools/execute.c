@@ -3,7 +3,7 @@
  *
  * The twin of tests/tools/interpret.c: the same files in, the same files out, so that a test compares two files. The global batch is --rows (by
  * default all rows, rounded up to a multiple of the replicas), dealt to --replicas evenly: the last replicas may get no valid row. */
-#include "runtime/execution/session.h"
+#include "runtime/execution/ranges.h"
 #include "tests/support/recording.h"
 
 #include <stdio.h>
@@ -67,7 +67,7 @@ static dt_status *start(run *run) {
         if (variable < 0) return dt_error(DT_NOT_FOUND, "the program has no variable %s", path);
         if (run->artifact->variables[variable].tensor.dtype != tensor->dtype || run->artifact->variables[variable].bytes != tensor->n_bytes)
             return dt_error(DT_INVALID_ARGUMENT, "variable/%s is of another type or size than the program's", path);
-        DT_TRY(dt_session_set_variable(run->session, variable, tensor->data));
+        DT_TRY(dt_ranges_write(run->session, variable, dt_ranges_own(run->session, variable), tensor->data));
     }
     return NULL;
 }
@@ -113,9 +113,9 @@ static dt_status *record_variables(run *run) {
     for (int i = 0; i < run->artifact->n_variables; i++) {
         const dt_artifact_variable *variable = &run->artifact->variables[i];
         char *first = dt_arena_new(run->arena, (size_t)variable->bytes), *other = dt_arena_new(run->arena, (size_t)variable->bytes);
-        DT_TRY(dt_session_get_variable(run->session, 0, i, first));
+        DT_TRY(dt_ranges_read(run->session, 0, i, dt_ranges_own(run->session, i), first));
         for (int device = 1; device < dt_session_n_devices(run->session); device++) {
-            DT_TRY(dt_session_get_variable(run->session, device, i, other));
+            DT_TRY(dt_ranges_read(run->session, device, i, dt_ranges_own(run->session, i), other));
             if (memcmp(first, other, (size_t)variable->bytes) != 0)
                 return dt_error(DT_INTERNAL, "%s differs between %s and %s", variable->path, dt_session_device_name(run->session, 0),
                                 dt_session_device_name(run->session, device));

@@ -386,7 +386,7 @@ static void rows_of_safetensors(void **state) {
     };
     unsigned char sum[DT_SHA256_BYTES];
     unlink(scratch_path("t.safetensors"));
-    assert_ok(dt_safetensors_write(scratch_path("t.safetensors"), 4, tensors, NULL, sum));
+    assert_ok(dt_safetensors_write(scratch_path("t.safetensors"), 4, tensors, sum));
     dt_source *source;
     assert_ok(open_named("safetensors", 3, (const char *[]){"t.safetensors", "y", "x"}, &source));
     assert_int_equal(source->n_examples, 3);
@@ -406,7 +406,7 @@ static void rows_of_safetensors(void **state) {
 
     assert_fails(open_one("safetensors", "t.safetensors", &source), DT_DATA_LOSS, "t.safetensors");
     unlink(scratch_path("t.safetensors"));
-    assert_ok(dt_safetensors_write(scratch_path("t.safetensors"), 4, tensors, NULL, sum));
+    assert_ok(dt_safetensors_write(scratch_path("t.safetensors"), 4, tensors, sum));
     assert_fails(open_one("safetensors", "t.safetensors", &source), DT_INVALID_ARGUMENT, "then names of its tensors; it has: one, x, y, z");
     const struct {
         const char *first, *second, *part;
@@ -535,7 +535,7 @@ static void without_memory_opening_fails(void **state) {
     unsigned char sum[DT_SHA256_BYTES];
     unlink(scratch_path("t.safetensors"));
     const dt_safetensor tensor = {.name = "x", .dtype = DT_U8, .n_dims = 1, .dims = (int64_t[]){2}, .n_bytes = 2, .data = "12"};
-    assert_ok(dt_safetensors_write(scratch_path("t.safetensors"), 1, &tensor, NULL, sum));
+    assert_ok(dt_safetensors_write(scratch_path("t.safetensors"), 1, &tensor, sum));
     const char *const files[][3] = {{"idx", "images.gz"}, {"npy", "a.npy"}, {"csv", "numbers.csv"}, {"safetensors", "t.safetensors", "x"}};
     for (int i = 0; i < 4; i++)
         for (int n = 0;; n++) {

@@ -139,7 +139,7 @@ static void pack(void **state) {
     unsigned char sum[DT_SHA256_BYTES];
     char *packed = strdup(scratch_path("packed.dtx")), *text = strdup(scratch_path("small.dt")), *weights = strdup(scratch_path("weights"));
     scratch_write("small.dt", small, strlen(small));
-    assert_ok(dt_safetensors_write(weights, 2, tensors, NULL, sum));
+    assert_ok(dt_safetensors_write(weights, 2, tensors, sum));
     assert_int_equal(run_quietly(dt_command_compile, COMMAND("dtc compile", text, "-o", packed, "--batch=4", "--cpu=x86-64-v3")), 0);
     run_out(dt_command_pack, COMMAND("dtc pack", packed, weights));
     free(packed), free(text), free(weights);

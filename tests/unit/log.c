@@ -66,7 +66,7 @@ static const char *all_events(dt_log_format format, double loss) {
     dt_log_stepped(log, &(dt_log_step){.number = 100, .epoch = 1, .examples_per_second = 512}, &reports);
     assert_false(dt_log_wants_progress(log)); /* no terminal */
     dt_log_epoch_done(log, &epoch, &reports);
-    dt_log_checkpoint(log, "ck/step-469", 469);
+    dt_log_checkpoint(log, "ck/step-469", 469, 0.0125);
     dt_log_written(log, "out/label.npy", DT_I64, 1, (int64_t[]){200});
     dt_log_ended(log, &(dt_log_end){.reason = "signal", .steps = 469, .epochs = 1, .seconds = 3725, .first_step_seconds = 0.4});
     stop_printing(log, printer);
@@ -95,7 +95,7 @@ static void json_is_an_object_a_line(void **state) {
     free(text);
     assert_non_null(strstr(written, "{\"event\":\"step\",\"number\":100,\"epoch\":1,\"examples_per_second\":512.0,\"loss\":null,"));
     assert_non_null(strstr(written, "\"devices\":[\"cpu:0\",\"cpu:1\"],\"global_batch\":128,\"memory_bytes\":1048576"));
-    assert_non_null(strstr(written, "{\"event\":\"checkpoint\",\"path\":\"ck/step-469\",\"number\":469}\n"));
+    assert_non_null(strstr(written, "{\"event\":\"checkpoint\",\"path\":\"ck/step-469\",\"number\":469,\"stall_seconds\":0.012500}\n"));
 }
 
 #define OTHER "\xef\xbf\xbd"
@@ -230,9 +230,9 @@ static void what_is_not_written_is_known(void **state) {
     dt_log *log = print_to(full, DT_LOG_JSON, &printer);
     assert_false(dt_log_failed(log));
     assert_ok(dt_log_status(log));
-    dt_log_checkpoint(log, "ck/step-1", 1);
+    dt_log_checkpoint(log, "ck/step-1", 1, 0);
     assert_true(dt_log_failed(log));
-    dt_log_checkpoint(log, "ck/step-2", 2);
+    dt_log_checkpoint(log, "ck/step-2", 2, 0);
     assert_fails(dt_log_status(log), DT_IO, "cannot write to standard output: No space left on device");
     stop_printing(log, printer);
     fclose(full);
@@ -246,7 +246,7 @@ static void a_log_without_a_printer_says_nothing(void **state) {
     int before = dup(STDERR_FILENO);
     assert_true(said != NULL && before >= 0 && dup2(fileno(said), STDERR_FILENO) >= 0);
     assert_ok(dt_log_create(&log));
-    dt_log_checkpoint(log, "ck/step-1", 1);
+    dt_log_checkpoint(log, "ck/step-1", 1, 0);
     dt_log_remark(log, "note", "one of several");
     assert_false(dt_log_wants_progress(log));
     assert_ok(dt_log_status(log));

@@ -124,7 +124,7 @@ static void a_full_disk_is_a_warning(void **state) {
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 500, .rlim_max = before.rlim_max}), 0);
     dt_log_started(log, &(dt_log_start){.program = "net", .step = "train", .level = "x86-64-v4"});
-    for (int i = 0; i < 50; i++) dt_log_checkpoint(log, "ck/step-1", 1);
+    for (int i = 0; i < 50; i++) dt_log_checkpoint(log, "ck/step-1", 1, 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(n_warnings, 1);
     dt_log_folder_close(folder);

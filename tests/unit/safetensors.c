@@ -22,7 +22,7 @@ static void what_is_written_is_read(void **state) {
     (void)state;
     unsigned char sum[DT_SHA256_BYTES];
     dt_safetensors *file;
-    assert_ok(dt_safetensors_write(scratch_path("a"), 3, tensors, NULL, sum));
+    assert_ok(dt_safetensors_write(scratch_path("a"), 3, tensors, sum));
     assert_ok(dt_safetensors_read(scratch_path("a"), &file));
     assert_memory_equal(file->sha256, sum, sizeof sum);
     assert_int_equal(file->n, 3);
@@ -40,7 +40,7 @@ static void what_is_written_is_read(void **state) {
     assert_null(dt_safetensors_find(file, "Net"));
     dt_safetensors_free(file);
 
-    assert_ok(dt_safetensors_write(scratch_path("empty"), 0, NULL, NULL, sum));
+    assert_ok(dt_safetensors_write(scratch_path("empty"), 0, NULL, sum));
     assert_ok(dt_safetensors_read(scratch_path("empty"), &file));
     assert_int_equal(file->n, 0);
     assert_null(dt_safetensors_find(file, "Net"));
@@ -48,39 +48,65 @@ static void what_is_written_is_read(void **state) {
 }
 
 enum {
-    LARGE = DT_SAFETENSORS_PIECE_BYTES + 24
+    LARGE = DT_FILE_PIECE_BYTES + 24
 };
 
 static unsigned char byte_at(int64_t i) { return (unsigned char)(i * 7 + i / 251); }
 
-static dt_status *give_large(void *context, int tensor, int64_t first, size_t n_bytes, void *piece) {
-    if (tensor != 1) return dt_error(DT_INTERNAL, "this one is in memory");
-    if (*(int *)context == 0) return dt_error(DT_OUT_OF_RANGE, "there is no more");
-    --*(int *)context;
-    for (size_t i = 0; i < n_bytes; i++) ((unsigned char *)piece)[i] = byte_at(first + (int64_t)i);
-    return NULL;
-}
-
-static void what_is_not_in_memory_is_written_and_read_in_pieces(void **state) {
+/* In any order, by whoever has them: the file is that of one who writes all, and what was altered is named. */
+static void ranges_of_a_file_are_written_and_checked_one_by_one(void **state) {
     (void)state;
     static const int64_t dims[1] = {LARGE / 4};
-    const dt_safetensor of[] = {tensors[0], {.name = "Net/table", .dtype = DT_F32, .n_dims = 1, .dims = dims, .n_bytes = LARGE}, tensors[2]};
-    int n_pieces = 2;
-    dt_safetensors_source source = {.read = give_large, .context = &n_pieces};
+    static unsigned char large[LARGE];
+    for (int i = 0; i < LARGE; i++) large[i] = byte_at(i);
+    dt_safetensor of[] = {tensors[0], {.name = "Net/table", .dtype = DT_F32, .n_dims = 1, .dims = dims, .n_bytes = LARGE, .data = large}, tensors[2]};
     unsigned char sum[DT_SHA256_BYTES], part[20];
     dt_safetensors *file;
-    assert_ok(dt_safetensors_write_from(scratch_path("pieces"), 3, of, &source, NULL, sum));
-    assert_int_equal(n_pieces, 0);
+    assert_ok(dt_safetensors_write(scratch_path("whole"), 3, of, sum));
+    char *bytes;
+    size_t n;
+    assert_ok(dt_file_read(scratch_path("whole"), &bytes, &n));
+    dt_text head = {0};
+    assert_int_equal(dt_safetensors_lay_out(3, of, &head), n);
+    assert_memory_equal(head.data, bytes, head.n);
+    dt_text_free(&head);
+
+    const int64_t ends[] = {0, 100, of[1].offset + 8, of[1].offset + LARGE, (int64_t)n};
+    dt_file_range items[4];
+    for (int r = 0; r < 4; r++) items[r] = (dt_file_range){.first = ends[r], .n_bytes = ends[r + 1] - ends[r]};
+    const dt_file_ranges ranges = {4, items};
+    for (int r = 3; r >= 0; r--) {
+        dt_piece_file to;
+        assert_ok(dt_piece_file_open(scratch_path("pieces"), (int64_t)n, NULL, &to));
+        assert_ok(dt_piece_file_put(&to, items[r].first, bytes + items[r].first, (size_t)items[r].n_bytes));
+        assert_ok(dt_piece_file_close(&to, NULL));
+        dt_piece_file_sum(&to, items[r].sha256);
+    }
     assert_ok(dt_safetensors_read(scratch_path("pieces"), &file));
     assert_memory_equal(file->sha256, sum, sizeof sum);
+    dt_safetensors_free(file);
+    assert_ok(dt_safetensors_read_ranges(scratch_path("pieces"), &ranges, &file));
     const dt_safetensor *table = dt_safetensors_find(file, "Net/table");
     assert_ok(dt_safetensors_load_part(file, table, LARGE - 40, sizeof part, part));
     for (int i = 0; i < (int)sizeof part; i++) assert_int_equal(part[i], byte_at(LARGE - 40 + i));
     assert_ok(dt_safetensors_load_part(file, dt_safetensors_find(file, "Net/flags"), 1, 2, part));
     assert_memory_equal(part, flags + 1, 2);
     dt_safetensors_free(file);
-    n_pieces = 1;
-    assert_fails(dt_safetensors_write_from(scratch_path("pieces"), 3, of, &source, NULL, sum), DT_OUT_OF_RANGE, "there is no more");
+
+    static const char *const named[] = {"bytes 0 to 99, of no tensor", "of Net/table,", "of Net/table,", "of Net/flags"};
+    for (int r = 1; r < 4; r++) { /* the head's are no header then */
+        bytes[items[r].first + items[r].n_bytes - 1] ^= 1;
+        scratch_write("pieces", bytes, n);
+        assert_fails(dt_safetensors_read_ranges(scratch_path("pieces"), &ranges, &file), DT_DATA_LOSS, named[r]);
+        bytes[items[r].first + items[r].n_bytes - 1] ^= 1;
+    }
+    items[0].sha256[0] ^= 1;
+    scratch_write("pieces", bytes, n);
+    assert_fails(dt_safetensors_read_ranges(scratch_path("pieces"), &ranges, &file), DT_DATA_LOSS, named[0]);
+    items[0].sha256[0] ^= 1;
+    items[3].n_bytes++;
+    assert_fails(dt_safetensors_read_ranges(scratch_path("pieces"), &ranges, &file), DT_DATA_LOSS, "bytes, and ");
+    dt_release(bytes);
 }
 
 /* Read, and then: cut, written into, removed. */
@@ -90,20 +116,20 @@ static void a_file_that_changes_while_it_is_read_is_an_error(void **state) {
     dt_safetensors *file;
     const void *data;
     const char *path = scratch_path("changes");
-    assert_ok(dt_safetensors_write(path, 3, tensors, NULL, sum));
+    assert_ok(dt_safetensors_write(path, 3, tensors, sum));
     assert_ok(dt_safetensors_read(path, &file));
     assert_int_equal(truncate(path, 8), 0);
     assert_fails(dt_safetensors_load(file, &file->tensors[0], &data), DT_DATA_LOSS, "changes: was changed while it was read");
     dt_safetensors_free(file);
 
-    assert_ok(dt_safetensors_write(path, 3, tensors, NULL, sum));
+    assert_ok(dt_safetensors_write(path, 3, tensors, sum));
     assert_ok(dt_safetensors_read(path, &file));
     assert_ok(dt_safetensors_load(file, &file->tensors[0], &data));
     assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){{.tv_sec = 1}, {.tv_sec = 1}}, 0), 0);
     assert_fails(dt_safetensors_load(file, &file->tensors[1], &data), DT_DATA_LOSS, "changes: was changed while it was read");
     dt_safetensors_free(file);
 
-    assert_ok(dt_safetensors_write(path, 3, tensors, NULL, sum));
+    assert_ok(dt_safetensors_write(path, 3, tensors, sum));
     assert_ok(dt_safetensors_read(path, &file));
     assert_int_equal(unlink(path), 0);
     for (int i = 0; i < 3; i++) assert_ok(dt_safetensors_load(file, &file->tensors[i], &data));
@@ -158,7 +184,7 @@ static void every_cut_is_noticed(void **state) {
     unsigned char sum[DT_SHA256_BYTES];
     char *bytes;
     size_t n_bytes;
-    assert_ok(dt_safetensors_write(scratch_path("a"), 3, tensors, NULL, sum));
+    assert_ok(dt_safetensors_write(scratch_path("a"), 3, tensors, sum));
     assert_ok(dt_file_read(scratch_path("a"), &bytes, &n_bytes));
     for (size_t n = 0; n < n_bytes; n++) {
         dt_safetensors *file;
@@ -176,7 +202,7 @@ static void without_memory(void **state) {
     for (int n = 0;; n++) {
         dt_safetensors *file;
         dt_memory_fail_after(n);
-        dt_status *status = dt_safetensors_write(scratch_path("a"), 3, tensors, NULL, sum);
+        dt_status *status = dt_safetensors_write(scratch_path("a"), 3, tensors, sum);
         bool is_read = status == NULL && (status = dt_safetensors_read(scratch_path("a"), &file)) == NULL;
         for (int i = 0; status == NULL && i < file->n; i++) {
             const void *data;
@@ -195,7 +221,7 @@ static void without_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(what_is_not_in_memory_is_written_and_read_in_pieces),
+        cmocka_unit_test(ranges_of_a_file_are_written_and_checked_one_by_one),
         cmocka_unit_test(a_file_that_changes_while_it_is_read_is_an_error),
         cmocka_unit_test(foreign_headers),
         cmocka_unit_test(every_cut_is_noticed),

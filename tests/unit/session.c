@@ -1,5 +1,5 @@
 /* session: a whole step by hand: linear regression with a gather, on any number of devices, with short batches, bad indices and failures. */
-#include "runtime/execution/session.h"
+#include "runtime/execution/ranges.h"
 
 #include "base/memory.h"
 #include "runtime/devices/spec.h"
@@ -92,11 +92,11 @@ static void any_number_of_devices_gives_the_same_bits(void **state) {
             }
             float w[2][3];
             int64_t n;
-            assert_null(dt_session_get_variable(one, 0, 0, w[0]));
+            assert_null(dt_ranges_read(one, 0, 0, dt_ranges_own(one, 0), w[0]));
             for (int device = 0; device < dt_session_n_devices(many); device++) {
-                assert_null(dt_session_get_variable(many, device, 0, w[1]));
+                assert_null(dt_ranges_read(many, device, 0, dt_ranges_own(many, 0), w[1]));
                 assert_memory_equal(w[0], w[1], sizeof w[0]);
-                assert_null(dt_session_get_variable(many, device, 1, &n));
+                assert_null(dt_ranges_read(many, device, 1, dt_ranges_own(many, 1), &n));
                 assert_int_equal(n, 150);
             }
             dt_session_destroy(many);
@@ -130,11 +130,11 @@ static void central_storage_gives_the_same_bits(void **state) {
         }
         float w[2][3];
         int64_t n;
-        expect_ok(dt_session_get_variable(one, 0, 0, w[0]));
+        expect_ok(dt_ranges_read(one, 0, 0, dt_ranges_own(one, 0), w[0]));
         for (int device = 0; device < dt_session_n_devices(central); device++) {
-            expect_ok(dt_session_get_variable(central, device, 0, w[1]));
+            expect_ok(dt_ranges_read(central, device, 0, dt_ranges_own(central, 0), w[1]));
             assert_memory_equal(w[0], w[1], sizeof w[0]);
-            expect_ok(dt_session_get_variable(central, device, 1, &n));
+            expect_ok(dt_ranges_read(central, device, 1, dt_ranges_own(central, 1), &n));
             assert_int_equal(n, 120);
             dt_session_device_bytes bytes = dt_session_bytes_of_device(central, device);
             assert_int_equal(bytes.weights, device == 0 ? 20 : 0); /* the others read them there */
@@ -154,7 +154,7 @@ static void a_step_computes_what_its_kernels_say(void **state) {
     float w[3], prediction[9], spread[9], after[3], y[9];
     dt_total aggregates[2];
     double loss = 0;
-    assert_null(dt_session_get_variable(session, 1, 0, w));
+    assert_null(dt_ranges_read(session, 1, 0, dt_ranges_own(session, 0), w));
     assert_null(dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = rows, .counter = 7}, aggregates));
     assert_null(dt_session_result(session, TRAIN, 2, prediction));
     assert_null(dt_session_result(session, TRAIN, 3, spread));
@@ -179,14 +179,14 @@ static void a_rerun_starts_from_variables_that_were_set(void **state) {
     float w[3], wa[3], wb[3];
     int64_t n;
     for (int step = 0; step < 5; step++) train(a, step, 16, NULL);
-    assert_null(dt_session_get_variable(a, 0, 0, w));
-    assert_null(dt_session_get_variable(a, 0, 1, &n));
-    assert_null(dt_session_set_variable(b, 0, w));
-    assert_null(dt_session_set_variable(b, 1, &n));
+    assert_null(dt_ranges_read(a, 0, 0, dt_ranges_own(a, 0), w));
+    assert_null(dt_ranges_read(a, 0, 1, dt_ranges_own(a, 1), &n));
+    assert_null(dt_ranges_write(b, 0, dt_ranges_own(b, 0), w));
+    assert_null(dt_ranges_write(b, 1, dt_ranges_own(b, 1), &n));
     for (int step = 5; step < 9; step++) train(a, step, 16, NULL), train(b, step, 16, NULL);
     for (int device = 0; device < 3; device++) {
-        assert_null(dt_session_get_variable(a, 0, 0, wa));
-        assert_null(dt_session_get_variable(b, device, 0, wb));
+        assert_null(dt_ranges_read(a, 0, 0, dt_ranges_own(a, 0), wa));
+        assert_null(dt_ranges_read(b, device, 0, dt_ranges_own(b, 0), wb));
         assert_memory_equal(wa, wb, sizeof wa);
     }
     dt_session_destroy(a);
@@ -250,7 +250,7 @@ static void blocks_without_rows_take_no_part(void **state) {
                 assert_int_equal(dt_session_n_executors(session), i == 0 ? 1 : n > 2 ? 4 : 2);
                 assert_int_equal(dt_session_n_devices(session), i + 1);
                 float w[3];
-                assert_null(dt_session_get_variable(session, i, 0, w));
+                assert_null(dt_ranges_read(session, i, 0, dt_ranges_own(session, 0), w));
                 data d = make_data(7);
                 const void *inputs[] = {d.x, d.y};
                 assert_null(dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = valid, .counter = 7}, aggregates));
@@ -259,7 +259,7 @@ static void blocks_without_rows_take_no_part(void **state) {
                 for (int64_t r = 0; r < valid; r++) assert_true(predictions[i][r] == d.x[r][0] * w[0] + d.x[r][1] * w[1] + d.x[r][2] * w[2]);
                 assert_null(dt_session_result(session, TRAIN, 3, spread)); /* the sum over all blocks of the same gathered row */
                 for (int64_t r = 0; r < valid; r++) assert_true(fabsf(spread[r] - (float)(n > 2 ? 4 : 2) * (predictions[i][r] + 1)) < 1e-5f);
-                assert_null(dt_session_get_variable(session, i, 0, found[i]));
+                assert_null(dt_ranges_read(session, i, 0, dt_ranges_own(session, 0), found[i]));
                 dt_session_destroy(session);
             }
             assert_memory_equal(found[0], found[1], sizeof found[0]);

@@ -2,7 +2,7 @@
  * bits of weights and totals, also in short batches that leave one of them without rows; bad indices of both are known to both; and when one fails,
  * or is gone, the other ends too. Here the processes are threads of one. */
 #include "base/memory.h"
-#include "runtime/execution/session.h"
+#include "runtime/execution/ranges.h"
 #include "tests/support/artifact_fixture.h"
 #include "tests/support/expect.h"
 #include "tests/support/thread_processes.h"
@@ -79,7 +79,7 @@ static void train(dt_session *session, outcome *left) {
         expect_ok(run(session, step, &d, left->totals[step]));
         expect_ok(dt_session_result(session, TRAIN, 2, &left->predictions[step][dt_session_first_row(session)]));
     }
-    expect_ok(dt_session_get_variable(session, 0, 0, left->weights));
+    expect_ok(dt_ranges_read(session, 0, 0, dt_ranges_own(session, 0), left->weights));
     data d = make_data(0);
     d.y[1] = 1012, d.y[BATCH - 1] = 3000; /* what the fixture's kernel takes for indices: one in each half */
     expect_ok(run(session, STEPS, &d, NULL));

@@ -4,6 +4,7 @@
 #include "runtime/weights.h"
 #include "base/memory.h"
 #include "runtime/data/safetensors.h"
+#include "runtime/execution/ranges.h"
 #include "runtime/weight_copy.h"
 #include "tests/unit/scratch_folder.h"
 
@@ -26,32 +27,17 @@ static dt_session session = {.artifact = {.n_variables = 3, .variables = variabl
 
 const dt_artifact *dt_session_artifact(const dt_session *of) { return &of->artifact; }
 
-dt_byte_range dt_session_own_part(const dt_session *of, int variable) { return (dt_byte_range){0, of->artifact.variables[variable].bytes}; }
+dt_byte_range dt_ranges_own(const dt_session *of, int variable) { return (dt_byte_range){0, of->artifact.variables[variable].bytes}; }
 
-dt_status *dt_session_set_variable(dt_session *of, int variable, const void *data) {
-    assert_true(variable < 2);
-    memcpy(variable == 0 ? (void *)of->kernel : (void *)&of->count, data, (size_t)variables[variable].bytes);
+dt_status *dt_ranges_write(dt_session *of, int variable, dt_byte_range range, const void *data) {
+    assert_true(variable < 2 && range.first == 0 && range.n_bytes == variables[variable].bytes);
+    memcpy(variable == 0 ? (void *)of->kernel : (void *)&of->count, data, (size_t)range.n_bytes);
     return NULL;
 }
 
-dt_status *dt_session_get_variable(dt_session *of, int device, int variable, void *data) {
-    (void)of, (void)device, (void)variable, (void)data;
+dt_status *dt_ranges_read(dt_session *of, int device, int variable, dt_byte_range range, void *data) {
+    (void)of, (void)device, (void)variable, (void)range, (void)data;
     return dt_error(DT_INTERNAL, "nobody asks for it here");
-}
-
-dt_status *dt_session_set_part(dt_session *of, int variable, dt_byte_range part, const void *data) {
-    (void)of, (void)variable, (void)part, (void)data;
-    return dt_error(DT_INTERNAL, "nobody sets parts here");
-}
-
-dt_status *dt_session_collect_part(dt_session *of, int variable, dt_byte_range part, void *data) {
-    (void)of, (void)variable, (void)part, (void)data;
-    return dt_error(DT_INTERNAL, "nobody collects here");
-}
-
-bool dt_session_is_in_parts(const dt_session *of, int variable) {
-    (void)of, (void)variable;
-    return false;
 }
 
 int dt_artifact_find_variable(const dt_artifact *artifact, const char *path) {
@@ -70,7 +56,7 @@ static const char map[] = "fc.weight -> Net/kernel : i o -> o i, scale=2\nseen -
 
 static void write_files(void) {
     unsigned char sum[DT_SHA256_BYTES];
-    assert_ok(dt_safetensors_write(scratch_path("theirs"), 2, theirs, NULL, sum));
+    assert_ok(dt_safetensors_write(scratch_path("theirs"), 2, theirs, sum));
     scratch_write("map", map, sizeof map - 1);
 }
 
@@ -87,7 +73,7 @@ static void loaded_and_exported(void **state) {
     unsigned char sum[DT_SHA256_BYTES];
     const dt_safetensor ours[] = {{.name = "Net/kernel", .dtype = DT_F32, .n_dims = 2, .dims = dims, .n_bytes = 24, .data = session.kernel},
                                   {.name = "Net/count", .dtype = DT_I32, .n_bytes = 4, .data = &session.count}};
-    assert_ok(dt_safetensors_write(scratch_path("ours"), 2, ours, NULL, sum));
+    assert_ok(dt_safetensors_write(scratch_path("ours"), 2, ours, sum));
     options.path = scratch_path("ours");
     assert_ok(dt_weights_export(&options, scratch_path("back"), &report));
     dt_weights_report_free(&report);

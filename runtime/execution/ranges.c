@@ -1,0 +1,104 @@
+/* ranges: see ranges.h. */
+#include "runtime/execution/ranges.h"
+
+#include "base/memory.h"
+#include "runtime/devices/host_memory.h"
+#include "runtime/execution/session_state.h"
+
+#include <string.h>
+
+/* ---- who has what ---- */
+
+static bool is_table(const dt_session_options *options, const dt_artifact_variable *variable) { return options->by_rows && variable->row_init >= 0; }
+
+dt_byte_range dt_ranges_of(const dt_session_options *options, const dt_artifact_variable *variable, int process) {
+    dt_process_roles roles = dt_processes_roles(options->processes);
+    if (is_table(options, variable)) {
+        int64_t bytes = variable->bytes / variable->tensor.dims[0];
+        dt_row_range rows = dt_row_tables_rows(variable, roles, process);
+        return (dt_byte_range){rows.first * bytes, (rows.end - rows.first) * bytes};
+    }
+    dt_memory_domain domain = {0};
+    roles.process = process;
+    dt_memory_domain_take_share(&domain, options->shard_optimizer || roles.n_servers > 0 ? roles : (dt_process_roles){.n_processes = 1});
+    return dt_memory_domain_share(&domain, variable);
+}
+
+bool dt_ranges_are_shared_out(const dt_session_options *options, const dt_artifact_variable *variable) {
+    return dt_ranges_of(options, variable, 0).n_bytes < variable->bytes; /* process 0 owns something, also where there are servers */
+}
+
+dt_byte_range dt_ranges_own(const dt_session *session, int variable) {
+    return dt_ranges_of(&session->options, &session->artifact->variables[variable], session->roles.process);
+}
+
+/* ---- where it is ---- */
+
+static char *table_of(const dt_session *session, int variable) { return dt_row_tables_memory(dt_row_steps_tables(session->rows), variable); }
+
+/* The bytes of a domain that has them. */
+static char *address_in(const dt_memory_domain *domain, int variable, dt_byte_range range) {
+    return domain->memory + domain->variables[variable] + range.first;
+}
+
+const void *dt_ranges_memory(const dt_session *session, int variable) {
+    dt_byte_range own = dt_ranges_own(session, variable);
+    if (own.n_bytes < session->artifact->variables[variable].bytes) return NULL;
+    if (session->artifact->variables[variable].by_rows) return table_of(session, variable);
+    return session->domains[0].device->kind->reads_host ? address_in(&session->domains[0], variable, own) : NULL;
+}
+
+dt_status *dt_ranges_read(dt_session *session, int device, int variable, dt_byte_range range, void *data) {
+    DT_TRY(dt_session_usable(session));
+    dt_progress_count(dt_processes_progress(session->options.processes));
+    if (range.n_bytes == 0) return NULL;
+    if (session->artifact->variables[variable].by_rows) {
+        memcpy(data, table_of(session, variable) + (range.first - dt_ranges_own(session, variable).first), (size_t)range.n_bytes);
+        return NULL;
+    }
+    const dt_memory_domain *domain = session->executors[dt_session_first_executor(session, device)].domain;
+    if (!dt_memory_domain_has_variable(domain, variable)) domain = &session->domains[0];
+    return dt_device_read(domain->device, data, address_in(domain, variable, range), (size_t)range.n_bytes);
+}
+
+dt_status *dt_ranges_write(dt_session *session, int variable, dt_byte_range range, const void *data) {
+    DT_TRY(dt_session_usable(session));
+    dt_progress_count(dt_processes_progress(session->options.processes));
+    if (range.n_bytes == 0) return NULL;
+    if (session->artifact->variables[variable].by_rows) {
+        memcpy(table_of(session, variable) + (range.first - dt_ranges_own(session, variable).first), data, (size_t)range.n_bytes);
+        return NULL;
+    }
+    for (int d = 0; d < session->n_domains; d++) {
+        const dt_memory_domain *domain = &session->domains[d];
+        if (!dt_memory_domain_has_variable(domain, variable)) continue;
+        DT_TRY(dt_device_write(domain->device, address_in(domain, variable, range), data, (size_t)range.n_bytes));
+    }
+    return NULL;
+}
+
+/* ---- from all processes ---- */
+
+static dt_byte_range intersection(dt_byte_range a, dt_byte_range b) {
+    int64_t first = a.first > b.first ? a.first : b.first, a_end = a.first + a.n_bytes, b_end = b.first + b.n_bytes;
+    int64_t end = a_end < b_end ? a_end : b_end;
+    return end > first ? (dt_byte_range){first, end - first} : (dt_byte_range){a.first, 0};
+}
+
+dt_status *dt_ranges_collect(dt_session *session, int variable, dt_byte_range range, void *data) {
+    const dt_artifact_variable *about = &session->artifact->variables[variable];
+    dt_processes *processes = session->options.processes;
+    if (!dt_ranges_are_shared_out(&session->options, about))
+        return dt_session_leads(session) ? dt_ranges_read(session, 0, variable, range, data) : NULL;
+    dt_byte_range own = intersection(range, dt_ranges_own(session, variable));
+    size_t bytes = (size_t)own.n_bytes + 1;
+    char *piece = dt_host_memory_allocate(bytes);
+    dt_text all = {0}; /* in the order of processes, which is that of their ranges */
+    dt_status *status = piece == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a piece of %s", about->path) : NULL;
+    if (status == NULL) status = dt_ranges_read(session, 0, variable, own, piece);
+    if (status == NULL) status = dt_processes_gather_bytes(processes, piece, (size_t)own.n_bytes, &all);
+    if (status == NULL && dt_session_leads(session)) memcpy(data, all.data, (size_t)range.n_bytes);
+    dt_text_free(&all);
+    if (piece != NULL) dt_processes_release(processes, dt_host_memory_release, piece, bytes);
+    return status;
+}

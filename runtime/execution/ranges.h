@@ -1,0 +1,29 @@
+/* ranges: bytes of a session's variables, by variable and range, wherever they lie: whole or a share of them in the memory of devices, or a table's
+ * rows. Checkpoints, weights, what servers give to workers, launch values and applications read and write variables by these calls alone.
+ *
+ * Each process has one range of each variable: all of it, its share, its rows, or nothing. Those of all processes in order are the variable, once,
+ * where they are shared out; else each has all. Threads: those of the session. */
+#ifndef DT_RUNTIME_EXECUTION_RANGES_H
+#define DT_RUNTIME_EXECUTION_RANGES_H
+
+#include "runtime/execution/session.h"
+
+/* What a process has of a variable in a session with these options, and whether nobody has all of it. */
+dt_byte_range dt_ranges_of(const dt_session_options *options, const dt_artifact_variable *variable, int process);
+bool dt_ranges_are_shared_out(const dt_session_options *options, const dt_artifact_variable *variable);
+/* What this one has. */
+dt_byte_range dt_ranges_own(const dt_session *session, int variable);
+
+/* Bytes of what this process has, dense, to `data`, as `device` sees them: all devices see the same bits between steps, and what one does not have is
+ * the central one's; and from `data`, to all devices. */
+dt_status *dt_ranges_read(dt_session *session, int device, int variable, dt_byte_range range, void *data);
+dt_status *dt_ranges_write(dt_session *session, int variable, dt_byte_range range, const void *data);
+
+/* Any bytes, whoever has them, in the process that leads; elsewhere `data` may be NULL. All processes call it for the same ranges in the same order.
+ */
+dt_status *dt_ranges_collect(dt_session *session, int variable, dt_byte_range range, void *data);
+
+/* Where all of a variable is, valid as long as the session; NULL where the host cannot read the device's memory, or this process has not all. */
+const void *dt_ranges_memory(const dt_session *session, int variable);
+
+#endif
