@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_plan.h"
+#include "runtime/devices/host_memory.h"
 #include "runtime/execution/launch_values.h"
 #include "runtime/threads/clock.h"
 
@@ -97,7 +98,7 @@ static dt_status *create_guarded(dt_checkpoint_writer *writer) {
     writer->sums = dt_arena_new_array(writer->arena, writer->plan.parts.n, sizeof *writer->sums);
     make_reports(writer);
     dt_arena_guard(writer->arena, NULL);
-    writer->copy = dt_allocate((size_t)writer->plan.copy_bytes);
+    writer->copy = dt_host_memory_allocate((size_t)writer->plan.copy_bytes);
     if (writer->copy == NULL)
         return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the copy of the variables that checkpoints are written from");
     return dt_timeline_add_thread(writer->options.timeline, SPANS, &writer->recorder, "checkpoints");
@@ -133,7 +134,7 @@ void dt_checkpoint_writer_destroy(dt_checkpoint_writer *writer) {
     dt_text_free(&writer->launch);
     dt_release(writer->path);
     dt_release(writer->totals);
-    dt_release(writer->copy);
+    dt_host_memory_release(writer->copy, (size_t)writer->plan.copy_bytes);
     dt_release(writer);
 }
 

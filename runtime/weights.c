@@ -208,13 +208,6 @@ static const dt_safetensor *in_pieces(const dt_weight_plan *plan, const dt_weigh
     return has_all ? NULL : dt_weight_plan_same(plan, target);
 }
 
-static dt_status *set_piece(dt_session *session, int variable, int64_t first, int64_t n, const char *piece) {
-    dt_byte_range own = dt_ranges_own(session, variable);
-    int64_t begin = first > own.first ? first : own.first, own_end = own.first + own.n_bytes, end = first + n < own_end ? first + n : own_end;
-    if (begin >= end) return NULL;
-    return dt_ranges_write(session, variable, (dt_byte_range){begin, end - begin}, piece + (begin - first));
-}
-
 /* Reads all of it, to warn of its numbers. */
 static dt_status *set_in_pieces(input *in, dt_session *session, int variable, const dt_weight_target *target, const dt_safetensor *source) {
     int64_t n_wrong = 0;
@@ -222,7 +215,7 @@ static dt_status *set_in_pieces(input *in, dt_session *session, int variable, co
         n = source->n_bytes - first < DT_FILE_PIECE_BYTES ? source->n_bytes - first : DT_FILE_PIECE_BYTES;
         DT_TRY(dt_safetensors_load_part(in->file, source, first, (size_t)n, in->buffer));
         n_wrong += dt_weight_count_not_finite(target->dtype, in->buffer, n / (int64_t)dt_dtype_bytes(target->dtype));
-        DT_TRY(set_piece(session, variable, first, n, in->buffer));
+        DT_TRY(dt_ranges_write(session, variable, (dt_byte_range){first, n}, in->buffer));
     }
     warn_of(in, target, n_wrong);
     return NULL;
@@ -234,8 +227,7 @@ static dt_status *set_variable(input *in, dt_session *session, const dt_weight_p
     if (source != NULL) return set_in_pieces(in, session, variable, target, source);
     DT_TRY(dt_weight_plan_fill(plan, target, in->buffer));
     warn_of_numbers(in, target, in->buffer);
-    dt_byte_range own = dt_ranges_own(session, variable);
-    return dt_ranges_write(session, variable, own, (char *)in->buffer + own.first);
+    return dt_ranges_write(session, variable, (dt_byte_range){0, dt_session_artifact(session)->variables[variable].bytes}, in->buffer);
 }
 
 static dt_status *set_variables(input *in, dt_session *session, const dt_weight_plan *plan) {

@@ -56,8 +56,7 @@ static dt_status *write_variable(dtrt_session *session, int variable, const dtrt
     bool has_others = dt_processes_count(dt_api_processes(session->processes)) > 1;
     if (status == NULL && has_others) call.hash = dt_hash_bytes(dense, (size_t)about->bytes, DT_HASH_SEED);
     status = dt_api_agree(session, &call, status);
-    dt_byte_range own = dt_ranges_own(session->session, variable);
-    if (status == NULL) status = dt_ranges_write(session->session, variable, own, (char *)dense + own.first);
+    if (status == NULL) status = dt_ranges_write(session->session, variable, (dt_byte_range){0, about->bytes}, dense);
     dt_release(dense);
     return status;
 }

@@ -32,6 +32,12 @@ dt_byte_range dt_ranges_own(const dt_session *session, int variable) {
     return dt_ranges_of(&session->options, &session->artifact->variables[variable], session->roles.process);
 }
 
+static dt_byte_range intersection(dt_byte_range a, dt_byte_range b) {
+    int64_t first = a.first > b.first ? a.first : b.first, a_end = a.first + a.n_bytes, b_end = b.first + b.n_bytes;
+    int64_t end = a_end < b_end ? a_end : b_end;
+    return end > first ? (dt_byte_range){first, end - first} : (dt_byte_range){a.first, 0};
+}
+
 /* ---- where it is ---- */
 
 static char *table_of(const dt_session *session, int variable) { return dt_row_tables_memory(dt_row_steps_tables(session->rows), variable); }
@@ -64,26 +70,22 @@ dt_status *dt_ranges_read(dt_session *session, int device, int variable, dt_byte
 dt_status *dt_ranges_write(dt_session *session, int variable, dt_byte_range range, const void *data) {
     DT_TRY(dt_session_usable(session));
     dt_progress_count(dt_processes_progress(session->options.processes));
-    if (range.n_bytes == 0) return NULL;
+    dt_byte_range own = dt_ranges_own(session, variable), here = intersection(range, own);
+    const char *from = (const char *)data + (here.first - range.first);
+    if (here.n_bytes == 0) return NULL;
     if (session->artifact->variables[variable].by_rows) {
-        memcpy(table_of(session, variable) + (range.first - dt_ranges_own(session, variable).first), data, (size_t)range.n_bytes);
+        memcpy(table_of(session, variable) + (here.first - own.first), from, (size_t)here.n_bytes);
         return NULL;
     }
     for (int d = 0; d < session->n_domains; d++) {
         const dt_memory_domain *domain = &session->domains[d];
         if (!dt_memory_domain_has_variable(domain, variable)) continue;
-        DT_TRY(dt_device_write(domain->device, address_in(domain, variable, range), data, (size_t)range.n_bytes));
+        DT_TRY(dt_device_write(domain->device, address_in(domain, variable, here), from, (size_t)here.n_bytes));
     }
     return NULL;
 }
 
 /* ---- from all processes ---- */
-
-static dt_byte_range intersection(dt_byte_range a, dt_byte_range b) {
-    int64_t first = a.first > b.first ? a.first : b.first, a_end = a.first + a.n_bytes, b_end = b.first + b.n_bytes;
-    int64_t end = a_end < b_end ? a_end : b_end;
-    return end > first ? (dt_byte_range){first, end - first} : (dt_byte_range){a.first, 0};
-}
 
 dt_status *dt_ranges_collect(dt_session *session, int variable, dt_byte_range range, void *data) {
     const dt_artifact_variable *about = &session->artifact->variables[variable];

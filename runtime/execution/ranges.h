@@ -15,7 +15,7 @@ bool dt_ranges_are_shared_out(const dt_session_options *options, const dt_artifa
 dt_byte_range dt_ranges_own(const dt_session *session, int variable);
 
 /* Bytes of what this process has, dense, to `data`, as `device` sees them: all devices see the same bits between steps, and what one does not have is
- * the central one's; and from `data`, to all devices. */
+ * the central one's. From `data` those of any range that this process has are taken, to all devices. */
 dt_status *dt_ranges_read(dt_session *session, int device, int variable, dt_byte_range range, void *data);
 dt_status *dt_ranges_write(dt_session *session, int variable, dt_byte_range range, const void *data);
 

@@ -542,10 +542,10 @@ static dt_status *initialize_elsewhere(dt_session *session) {
     for (int v = 0; v < session->artifact->n_variables && status == NULL; v++) {
         if (session->artifact->variables[v].by_rows || !dt_session_has_variable(session, v)) continue;
         dt_byte_range own = dt_ranges_own(session, v);
-        void *data = dt_allocate((size_t)own.n_bytes + 1);
+        void *data = dt_host_memory_allocate((size_t)own.n_bytes); /* which is given back: the heap may keep what is as large */
         status = data != NULL ? dt_ranges_read(whole, 0, v, own, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
         if (status == NULL) status = dt_ranges_write(session, v, own, data);
-        dt_release(data);
+        dt_host_memory_release(data, (size_t)own.n_bytes);
     }
     dt_session_destroy(whole);
     return status;
