@@ -88,6 +88,22 @@ static void make_reports(dt_checkpoint_writer *writer) {
         writer->reports = dt_processes_new_collection(writer->processes, writer->mine, writer->ends, "what was written", writer->arena);
 }
 
+static dt_status *start_thread(dt_checkpoint_writer *writer, void *work(void *)) {
+    atomic_store(&writer->has_ended, false);
+    int reason = pthread_create(&writer->thread, NULL, work, writer);
+    if (reason != 0) return dt_status_annotate(dt_thread_error(reason), "writing checkpoints");
+    writer->is_writing = true;
+    return NULL;
+}
+
+/* While the first steps run: no step waits for the system to find its pages. */
+static void *touch_copy(void *argument) {
+    dt_checkpoint_writer *self = argument;
+    memset(self->copy, 0, (size_t)self->plan.copy_bytes);
+    atomic_store(&self->has_ended, true);
+    return NULL;
+}
+
 static dt_status *create_guarded(dt_checkpoint_writer *writer) {
     jmp_buf guard;
     writer->arena = dt_arena_create();
@@ -101,7 +117,8 @@ static dt_status *create_guarded(dt_checkpoint_writer *writer) {
     writer->copy = dt_host_memory_allocate((size_t)writer->plan.copy_bytes);
     if (writer->copy == NULL)
         return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the copy of the variables that checkpoints are written from");
-    return dt_timeline_add_thread(writer->options.timeline, SPANS, &writer->recorder, "checkpoints");
+    DT_TRY(dt_timeline_add_thread(writer->options.timeline, SPANS, &writer->recorder, "checkpoints"));
+    return writer->plan.copy_bytes > 0 ? start_thread(writer, touch_copy) : NULL;
 }
 
 dt_status *dt_checkpoint_writer_create(dt_session *session, const dt_checkpoint_writer_options *options, dt_checkpoint_writer **writer) {
@@ -295,11 +312,7 @@ dt_status *dt_checkpoint_writer_begin(dt_checkpoint_writer *writer, const dt_che
     if (writer->plan.collects) return write_at_once(writer, began);
     if (writer->plan.process >= writer->plan.n_writers) return NULL;
     writer->stall_seconds = dt_seconds_now() - began;
-    atomic_store(&writer->has_ended, false);
-    int reason = pthread_create(&writer->thread, NULL, write_copy, writer);
-    if (reason != 0) return dt_status_annotate(dt_thread_error(reason), "writing checkpoints");
-    writer->is_writing = true;
-    return NULL;
+    return start_thread(writer, write_copy);
 }
 
 dt_status *dt_checkpoint_writer_look(dt_checkpoint_writer *writer) {
