@@ -111,7 +111,7 @@ static dt_status *count_collectives(layout *of, dt_group *group, const dt_collec
 /* What one process does of the function. */
 static dt_status *count_process(layout *of, int function, dt_process_roles roles, crossing (*crossings)[N_KINDS]) {
     dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, (int)of->n_microbatches);
-    dt_memory_domain domain = {.n_executors = 1, .n_parts = 1};
+    dt_memory_domain domain = {.n_executors = 1, .n_parts = 1, .layout = dt_state_layout_of(roles, of->options->shard_optimizer)};
     dt_executor_memory memory = {.artifact = of->artifact,
                                  .domain = &domain,
                                  .first_microbatch = own.first,
@@ -122,7 +122,6 @@ static dt_status *count_process(layout *of, int function, dt_process_roles roles
     dt_operations_options options = {.memory = &memory, .leads = true, .first_row = dt_microbatches_first_row(&of->rows, own.first)};
     int *first = DT_NEW_ARRAY(of->scratch, int, of->artifact->n_functions);
     dt_group *group;
-    dt_memory_domain_take_share(&domain, of->options->shard_optimizer ? roles : (dt_process_roles){.n_processes = 1});
     dt_memory_domain_lay_out(&domain, of->artifact, memory.n_all_microbatches, function, of->scratch);
     dt_executor_memory_lay_out(&memory, of->kind, function, of->scratch);
     const dt_collective_part *parts = dt_operations_collectives(&options, function, of->scratch, first);

@@ -377,8 +377,8 @@ static void fill_launches(dt_executor *executor, const dt_run_values *values) {
         launch->bad_index = &records[executor->group != NULL ? m : 0];
         launch->part = once ? executor->part : 0;
         launch->n_parts = once ? executor->domain->n_parts : 1;
-        launch->share = executor->domain->share;
-        launch->n_shares = executor->domain->n_shares;
+        launch->share = executor->domain->layout.slots.share;
+        launch->n_shares = executor->domain->layout.slots.n_shares;
     }
 }
 

@@ -63,29 +63,16 @@ bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variabl
 
 /* ---- shares ---- */
 
-dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *tensor, int share, int n_shares) {
+dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *tensor, dt_held_share held) {
     int64_t bytes = (int64_t)dt_dtype_bytes(tensor->dtype), n = tensor->row_bytes / bytes;
-    if (how.unit == 0 || n_shares == 1) return (dt_byte_range){0, tensor->row_bytes};
-    int64_t first = dt_share_first_element(how, n, share, n_shares), end = dt_share_first_element(how, n, share + 1, n_shares);
+    if (how.unit == 0 || held.n_shares == 1) return (dt_byte_range){0, tensor->row_bytes};
+    int64_t first = dt_share_first_element(how, n, held.share, held.n_shares), end = dt_share_first_element(how, n, held.share + 1, held.n_shares);
     return (dt_byte_range){first * bytes, (end - first) * bytes};
 }
 
-dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, int n_shares) {
-    return dt_memory_share_of_tensor(variable->share, &variable->tensor, share, n_shares);
-}
-
-dt_byte_range dt_memory_domain_share(const dt_memory_domain *domain, const dt_artifact_variable *variable) {
-    bool is_cut = variable->kind == DT_VARIABLE_SLOT || domain->is_servers;
-    return dt_memory_share(variable, is_cut ? domain->share : 0, is_cut ? domain->n_shares : 1);
-}
-
-void dt_memory_domain_take_share(dt_memory_domain *domain, dt_process_roles sharing) {
-    int process = sharing.n_processes == 1 ? 0 : sharing.process; /* of one nobody else has anything */
-    bool owns = process < dt_process_n_owners(sharing);
-    domain->sharing = sharing;
-    domain->share = owns ? process : 0;
-    domain->n_shares = owns ? dt_process_n_owners(sharing) : DT_SHARE_NONE;
-    domain->is_servers = sharing.n_processes > 1 && !dt_process_holds(sharing, process);
+dt_byte_range dt_state_layout_share(const dt_state_layout *layout, const dt_artifact_variable *variable) {
+    dt_held_share held = variable->kind == DT_VARIABLE_SLOT ? layout->slots : layout->parameters;
+    return dt_memory_share_of_tensor(variable->share, &variable->tensor, held);
 }
 
 /* Of all variables of a kind but tables by rows, what the process with the largest share has; of one share, all. */
@@ -95,7 +82,8 @@ static int64_t most_bytes(const dt_artifact *artifact, dt_variable_kind kind, in
         int64_t bytes = 0;
         for (int v = 0; v < artifact->n_variables; v++)
             if (artifact->variables[v].kind == kind && !artifact->variables[v].by_rows)
-                bytes += dt_memory_share(&artifact->variables[v], p, n_shares).n_bytes;
+                bytes +=
+                    dt_memory_share_of_tensor(artifact->variables[v].share, &artifact->variables[v].tensor, (dt_held_share){p, n_shares}).n_bytes;
         if (bytes > most) most = bytes;
     }
     return most;
@@ -141,7 +129,7 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
     domain->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
     for (int v = 0; v < artifact->n_variables; v++) {
         if (!dt_memory_has_variable(artifact, wanted, v) || !dt_memory_domain_has_variable(domain, v)) continue;
-        dt_byte_range own = dt_memory_domain_share(domain, &artifact->variables[v]);
+        dt_byte_range own = dt_state_layout_share(&domain->layout, &artifact->variables[v]);
         domain->variables[v] = take(&domain->bytes, padded(own.n_bytes)) - own.first;
     }
     for (int f = 0; f < artifact->n_functions; f++) {

@@ -46,6 +46,28 @@ typedef struct dt_space_layout {
     int64_t gathered;      /* in each: where what has the rows of all replicas begins */
 } dt_space_layout;
 
+/* Share `share` of n_shares: 0 of 1 is all, 0 of DT_SHARE_NONE nothing. */
+typedef struct dt_held_share {
+    int share, n_shares;
+} dt_held_share;
+
+/* What a process has of the variables that can be shared out, and whether it computes. */
+typedef struct dt_state_layout {
+    dt_process_roles sharing;        /* those that share out an update; of one, nobody does */
+    dt_held_share slots, parameters; /* what is its to update; what it keeps */
+    bool holds;                      /* microbatches: else it runs no kernel that is for examples */
+} dt_state_layout;
+
+/* Slots are shared out where that is asked for, by the processes that hold microbatches, and always by parameter servers, which share parameters out
+ * too. */
+static inline dt_state_layout dt_state_layout_of(dt_process_roles roles, bool shares_optimizer) {
+    bool shares = roles.n_processes > 1 && (shares_optimizer || roles.n_servers > 0), holds = dt_process_holds(roles, roles.process);
+    dt_held_share all = {0, 1}, own = {roles.process, dt_process_n_owners(roles)}, none = {0, DT_SHARE_NONE};
+    if (!shares) return (dt_state_layout){{.n_processes = 1}, all, all, true};
+    if (!dt_process_owns(roles, roles.process)) own = none;
+    return (dt_state_layout){roles, own, holds ? all : own, holds};
+}
+
 typedef struct dt_memory_domain {
     dt_device *device; /* that allocates it */
     int number;        /* of the session's domains; the first one is the central one, where there is one */
@@ -55,9 +77,7 @@ typedef struct dt_memory_domain {
     bool is_allocated;
     char *memory; /* until it is allocated, an address that no other domain has: lists are made of such addresses to see how long they are */
     int64_t bytes;
-    dt_process_roles sharing; /* those that share out the optimizer's states; of one, or none: nobody does */
-    int share, n_shares;      /* what of these states it has; 0 of 1: all of them; 0 of DT_SHARE_NONE: nothing */
-    bool is_servers;          /* a parameter server's, which has the same share of parameters, and runs no kernel that is for examples */
+    dt_state_layout layout;
     int64_t *variables; /* [n_variables] from its start; 0 of one that it does not have. Of one that is shared out, the first element, which may be
                            another's: less than 0 */
     dt_space_layout device_space;
@@ -82,12 +102,10 @@ typedef struct dt_executor_memory {
     int64_t *input_bytes;                    /* [n_functions] all inputs of a slot */
 } dt_executor_memory;
 
-/* What share `share` of n_shares is of a variable that is shared out; else all. */
-dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, int n_shares);
-/* What the domain has of a variable. */
-dt_byte_range dt_memory_domain_share(const dt_memory_domain *domain, const dt_artifact_variable *variable);
+/* What is held of a variable. */
+dt_byte_range dt_state_layout_share(const dt_state_layout *layout, const dt_artifact_variable *variable);
 /* The same of a tensor without rows that is cut so. */
-dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *tensor, int share, int n_shares);
+dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *tensor, dt_held_share held);
 /* How much of all slots, and of parameters, each of the processes has that share them out, in lines. is_asked: by --shard-optimizer, so that there is
  * something to say where each has all. */
 void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles, bool is_asked, dt_text *text);
@@ -108,10 +126,7 @@ static inline bool dt_memory_domain_runs(const dt_memory_domain *domain, int fun
     return dt_memory_domain_is_whole(domain) || !domain->placement->functions[function].central[kernel];
 }
 
-/* Of a process of those that share out the optimizer's states: sharing, share, n_shares, is_servers. */
-void dt_memory_domain_take_share(dt_memory_domain *domain, dt_process_roles sharing);
-
-/* What is said of the device, artifact, share and microbatches must be set. What they allocate is of the arena. */
+/* What is said of the device, artifact, layout and microbatches must be set. What they allocate is of the arena. */
 void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artifact, int n_all_microbatches, int wanted, dt_arena *arena);
 void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind *kind, int wanted, dt_arena *arena);
 

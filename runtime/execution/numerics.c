@@ -79,7 +79,7 @@ static void look_at_part(dt_executor *executor, dt_numerics what, const dt_artif
 
 static dt_byte_range own_share(const dt_executor *executor, int variable) {
     const dt_memory_domain *domain = executor->memory.domain;
-    return dt_memory_domain_share(domain, &executor->memory.artifact->variables[variable]);
+    return dt_state_layout_share(&domain->layout, &executor->memory.artifact->variables[variable]);
 }
 
 void dt_numerics_begin(dt_executor *executor, const dt_run_values *values) {
@@ -118,12 +118,11 @@ static void look_at_buffer(dt_executor *executor, dt_numerics what, const dt_ope
     const dt_artifact_buffer *buffer = &function->buffers[kernel->buffers[i]];
     const dt_memory_domain *domain = executor->memory.domain;
     const dt_launch *values = launch->values;
-    bool has_all = buffer->tensor.has_all_rows, is_cut = domain->n_shares != 1;
+    bool has_all = buffer->tensor.has_all_rows, is_cut = domain->layout.slots.n_shares != 1;
     dt_share share = share_of(artifact, kernel, function->buffers, kernel->buffers[i]);
     int64_t n_rows = has_all ? values->valid : kernel->once ? 0 : values->rows;
     if (is_cut && share.unit > 0)
-        look_at_part(executor, what, &buffer->tensor, launch->buffers[i],
-                     dt_memory_share_of_tensor(share, &buffer->tensor, domain->share, domain->n_shares));
+        look_at_part(executor, what, &buffer->tensor, launch->buffers[i], dt_memory_share_of_tensor(share, &buffer->tensor, domain->layout.slots));
     else if (!is_cut || !may_be_cut(kernel, buffer))
         look(executor, what, &buffer->tensor, buffer->view != NULL ? buffer->view->strides : NULL, launch->buffers[i], n_rows,
              has_all ? 0 : values->row_offset);

@@ -52,7 +52,7 @@ static void add(builder *in, dt_operation operation) { dt_list_push(in->arena, &
 /* Launch values number `launch`: those of a microbatch, or the last ones, for kernels that run once. */
 static void add_launch(builder *in, int k, int microbatch, int launch) {
     const dt_artifact_kernel *kernel = &in->function->kernels[k];
-    if (in->memory->domain->is_servers && kernel->for_examples) {
+    if (!in->memory->domain->layout.holds && kernel->for_examples) {
         in->position++;
         return;
     }
@@ -105,7 +105,7 @@ static void add_collectives(builder *in, int segment, int n) {
 
 /* How many buffers are gathered after the kernel. */
 static int n_gathers(const builder *in, const dt_artifact_kernel *kernel) {
-    return in->memory->domain->sharing.n_processes > 1 ? kernel->n_gathers : 0;
+    return in->memory->domain->layout.sharing.n_processes > 1 ? kernel->n_gathers : 0;
 }
 
 /* Whether this executor runs, of a kernel that runs once, its part. */
@@ -219,7 +219,7 @@ static void **targets_of(const builder *in, const dt_artifact_collective *collec
 
 /* NULL where nobody shares out. */
 static const int64_t *shares_of(const builder *in, dt_share how, size_t n) {
-    dt_process_roles sharing = in->memory->domain->sharing;
+    dt_process_roles sharing = in->memory->domain->layout.sharing;
     if (sharing.n_processes <= 1) return NULL;
     int64_t *shares = DT_NEW_ARRAY(in->arena, int64_t, sharing.n_processes + 1);
     for (int p = 0; p <= sharing.n_processes; p++)

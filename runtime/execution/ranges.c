@@ -18,10 +18,9 @@ dt_byte_range dt_ranges_of(const dt_session_options *options, const dt_artifact_
         dt_row_range rows = dt_row_tables_rows(variable, roles, process);
         return (dt_byte_range){rows.first * bytes, (rows.end - rows.first) * bytes};
     }
-    dt_memory_domain domain = {0};
     roles.process = process;
-    dt_memory_domain_take_share(&domain, options->shard_optimizer || roles.n_servers > 0 ? roles : (dt_process_roles){.n_processes = 1});
-    return dt_memory_domain_share(&domain, variable);
+    dt_state_layout layout = dt_state_layout_of(roles, options->shard_optimizer);
+    return dt_state_layout_share(&layout, variable);
 }
 
 bool dt_ranges_are_shared_out(const dt_session_options *options, const dt_artifact_variable *variable) {

@@ -219,9 +219,6 @@ static dt_status *open_executor(dt_session *session, int e) {
                               : NULL;
 }
 
-/* Parameter servers do so always. */
-static bool shares_out(const dt_session *session) { return session->options.shard_optimizer || session->roles.n_servers > 0; }
-
 /* Executors of one memory are of one domain. In central storage those of the central device run all there that runs once. */
 static void open_domains(dt_session *session) {
     bool shared = session->spec.kind->shares_memory;
@@ -236,8 +233,8 @@ static void open_domains(dt_session *session) {
                                                  .n_parts = !shared               ? 1
                                                             : session->n_idle > 0 ? session->n_idle
                                                                                   : n,
-                                                 .placement = placement};
-        dt_memory_domain_take_share(&session->domains[d], shares_out(session) ? session->roles : (dt_process_roles){.n_processes = 1});
+                                                 .placement = placement,
+                                                 .layout = dt_state_layout_of(session->roles, session->options.shard_optimizer)};
         dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, wanted(session), session->arena);
     }
     for (int e = 0; e < n; e++) {
@@ -880,5 +877,6 @@ void dt_session_print_crossing(const dt_session *session, dt_text *text) {
 }
 
 void dt_session_print_sharing(const dt_session *session, dt_text *text) {
-    if (shares_out(session)) dt_memory_print_sharing(session->artifact, session->roles, session->options.shard_optimizer, text);
+    if (session->options.shard_optimizer || session->roles.n_servers > 0)
+        dt_memory_print_sharing(session->artifact, session->roles, session->options.shard_optimizer, text);
 }
