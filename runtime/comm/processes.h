@@ -32,7 +32,7 @@ typedef struct dt_processes_options {
 } dt_processes_options;
 
 enum {
-    DT_RECORD_BYTES = 256 /* of a record that processes gather, at most */
+    DT_RECORD_BYTES = 320 /* of a record that processes gather, at most */
 };
 
 /* Returns once all processes have found one another; *processes is NULL where there is one. After an error it is NULL too, unless this process ends

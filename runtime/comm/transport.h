@@ -57,10 +57,11 @@ typedef struct dt_transport_kind {
 struct dt_transport { /* the head of every implementation's own struct */
     const dt_transport_kind *kind;
     int process, n_processes;
-    int n_servers;                            /* 0, or how many of them, the first ones, are parameter servers (microbatches.h) */
-    int member, n_members;                    /* n_members > 0: this one of so many agree with one another, and tell one another how they are; the
-                                                 others come and go, and the transport itself sees to it that nobody waits for those who are gone. 0:
-                                                 all processes do */
+    uint64_t epoch;        /* of the membership: another one where other processes take part, or the same again; 0 where nobody comes and goes */
+    int n_servers;         /* 0, or how many of them, the first ones, are parameter servers (microbatches.h) */
+    int member, n_members; /* n_members > 0: this one of so many agree with one another, and tell one another how they are; the
+                              others come and go, and the transport itself sees to it that nobody waits for those who are gone. 0:
+                              all processes do */
     int process_of_host, n_processes_of_host; /* among those of this machine */
     char version[64];                         /* of the engine: "Open MPI 4.1.4" */
     uint64_t n_sent_bytes;                    /* of messages, since it was opened */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-    DT_MARK_BUCKETS = 48,      /* of a record */
+    DT_MARK_BUCKETS = 60,      /* of a record */
     DT_MARK_MOST_COLUMNS = 12, /* that have buckets of their own in it; beyond that some share them */
     DT_MARK_READ_BYTES = 65536 /* that process 0 reads of a file only to compare, of each other member's part of a batch; one row at least */
 };

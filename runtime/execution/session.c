@@ -178,6 +178,8 @@ static void count_bad_indices(void *context) {
     *here = session->rows != NULL ? *dt_row_steps_bad_index(session->rows) : (dt_bad_index){0};
     for (int e = 0; e < session->n_executors; e++)
         for (int m = 0; m < session->executors[e].memory.n_microbatches; m++) dt_bad_index_add(here, &session->executors[e].bad_index[m]);
+    record->commit =
+        (dt_step_commit){session->n_processes > 1 ? dt_processes_transport(session->options.processes)->epoch : 0, session->running.launch.counter};
     if (notices != NULL && session->n_processes > 1) notices->write(notices->context, record->notice);
     dt_step_context at = {.step = session->running.step, .number = session->running.launch.counter};
     dt_processes_begin_gather(session->options.processes, record, sizeof *record, &at);
@@ -578,6 +580,16 @@ dt_status *dt_session_initialize(dt_session *session) {
     return NULL;
 }
 
+/* All processes commit the same step. Others than the same calls in the same order are a caller's mistake. */
+static dt_status *check_commit(const dt_session *session, int process) {
+    const dt_step_commit *here = &session->records[session->process].commit, *there = &session->records[process].commit;
+    char name[160];
+    if (there->epoch == here->epoch && there->counter == here->counter) return NULL;
+    dt_processes_print_name(session->options.processes, process, name, sizeof name);
+    return dt_error(DT_ABORTED, "%s has ended %s step %" PRId64 ", and this process step %" PRId64 ": all processes run the same steps", name,
+                    session->running.step, there->counter + 1, here->counter + 1);
+}
+
 /* All records as one. Kernels that run once count on the first executor of each memory, the same on each, in every process: the first one's are
  * taken.
  */
@@ -592,6 +604,7 @@ static dt_status *collect_bad_index(dt_session *session) {
     if (session->n_processes > 1) record(session, DT_SPAN_WAIT, "gather", began);
     session->bad_index = first->bad_index[first->memory.n_microbatches];
     for (int p = 0; p < session->n_processes; p++) {
+        DT_TRY(check_commit(session, p));
         dt_bad_index_add(&session->bad_index, &session->records[p].bad_index);
         if (notices != NULL) memcpy((char *)notices->all + p * DT_STEP_NOTICE_BYTES, session->records[p].notice, DT_STEP_NOTICE_BYTES);
     }

@@ -102,11 +102,17 @@ bool dt_session_has_variable(const dt_session *session, int variable);
  * DT_DATA_LOSS. */
 dt_status *dt_session_take_rows(const dt_session *session, int variable, const int64_t *rows, int64_t n, char **values, size_t *bytes);
 
+/* With which a step ends: all processes have, and it is the same in all of them. */
+typedef struct dt_step_commit {
+    uint64_t epoch;  /* of the membership (transport.h) */
+    int64_t counter; /* of the step's launch */
+} dt_step_commit;
+
 enum {
-    DT_STEP_NOTICE_BYTES = DT_RECORD_BYTES - (int)sizeof(dt_bad_index)
+    DT_STEP_NOTICE_BYTES = DT_RECORD_BYTES - (int)sizeof(dt_bad_index) - (int)sizeof(dt_step_commit)
 };
 
-/* What processes tell one another with a step, in the record of its bad indices, which crosses while the step still runs. All do, or none. */
+/* What processes tell one another with a step, in the record that commits it, which crosses while the step still runs. All do, or none. */
 typedef struct dt_notices {
     void (*write)(void *context, void *notice); /* this process's; called once in the step, by the caller's thread */
     void *context;

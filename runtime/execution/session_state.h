@@ -10,6 +10,7 @@
 
 /* What a process says with a step. */
 typedef struct dt_step_record {
+    dt_step_commit commit;
     dt_bad_index bad_index;
     char notice[DT_STEP_NOTICE_BYTES];
 } dt_step_record;

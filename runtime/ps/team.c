@@ -464,6 +464,7 @@ static bool assign(dt_ps_team *team) {
     atomic_store(&team->transport.most_early_bytes, DT_EARLY_BYTES);
     for (int i = 0; i < team->n_members; i++) team->members[i].process = DT_PS_NOBODY;
     team->transport.process = (int)team->plan.process;
+    team->transport.epoch = team->plan.number;
     team->transport.n_processes = is_leasing ? n_servers + 1 : n;
     team->transport.n_servers = n_servers;
     team->transport.n_members = !is_leasing ? 0 : dt_ps_team_is_worker(team) ? 1 : n_servers;

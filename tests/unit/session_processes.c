@@ -217,12 +217,31 @@ static void who_fails_takes_the_others_along(void **state) {
     run_processes(processes, "cpu:1x1", 60, fail_in_one);
 }
 
+/* Both run a step, but not the same one: nobody takes the result for one. */
+static void end_other_steps(process *self, dt_session *session) {
+    data d = make_data(0);
+    expect_ok(run(session, 0, &d, NULL));
+    dt_status *status = run(session, 1 + dt_processes_number(self->processes), &d, NULL);
+    assert_non_null(status);
+    if (dt_processes_number(self->processes) == 0)
+        expect_error(status, DT_ABORTED, "has ended train step 3, and this process step 2: all processes run the same steps");
+    else
+        dt_status_free(status);
+}
+
+static void all_end_the_same_step(void **state) {
+    (void)state;
+    static process processes[N_PROCESSES];
+    run_processes(processes, "cpu:1x1", 60, end_other_steps);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_processes_train_what_one_trains),
         cmocka_unit_test(servers_and_workers_train_what_one_trains),
         cmocka_unit_test(who_stands_still_is_named),
         cmocka_unit_test(who_fails_takes_the_others_along),
+        cmocka_unit_test(all_end_the_same_step),
     };
     return cmocka_run_group_tests(tests, open_artifact, close_artifact);
 }
