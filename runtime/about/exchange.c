@@ -59,7 +59,6 @@ static dt_status *allocate_nothing(void *context, size_t bytes, void **memory) {
 static void release_nothing(void *context, void *memory, size_t bytes) { (void)context, (void)memory, (void)bytes; }
 
 static dt_status *join_group(const layout *of, const dt_executor_memory *memory, dt_process_roles roles, dt_group **group) {
-    static _Alignas(DT_SCHEDULE_UNIT) char nowhere[DT_SCHEDULE_UNIT];
     dt_local_hub_options options = {.n_ranks = 1,
                                     .shares_memory = of->kind->shares_memory,
                                     .first_microbatch = memory->first_microbatch,
@@ -69,7 +68,7 @@ static dt_status *join_group(const layout *of, const dt_executor_memory *memory,
                                     .roles = roles,
                                     .allocate = allocate_nothing,
                                     .release = release_nothing,
-                                    .context = nowhere};
+                                    .context = of->scratch}; /* an address, of nothing */
     dt_local_hub *hub;
     DT_TRY(dt_local_hub_create(&options, &hub));
     dt_status *status = dt_local_hub_join(hub, 0, group);

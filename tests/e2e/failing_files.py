@@ -1,4 +1,4 @@
-"""A disk that breaks while checkpoints are written: each write, fsync and rename of one fails once with EIO. The run ends with one error that names the
+"""A disk that breaks while checkpoints are written: each write, ftruncate, fsync and rename of one fails once with EIO. The run ends with one error that names the
 file and the reason, the checkpoints that were there are whole, and it goes on from them to the bits of a run that was never disturbed."""
 import os
 import sys
@@ -16,13 +16,13 @@ wanted = bits(whole)
 n_failed = 0
 
 
-def fails(call, at):
+def fails(call, at, below):
     """Whether the run has come to such a call."""
     global n_failed
     folder, log = FOLDER / f"{call}-{at}", FOLDER / f"{call}-{at}.log"
     shutil.copytree(before, folder / "ck")
     sanitizer = subprocess.run(["sh", "-c", f"ldd {shutil.which('dtrun')} | grep -o '/.*lib[at]san.so[^ ]*'"], capture_output=True, text=True).stdout.split()
-    environment = {"LD_PRELOAD": ":".join([*sanitizer, str(BUILD / "tests/libfail_files.so")]), "FAIL_CALL": call, "FAIL_AT": str(at), "FAIL_BELOW": "/ck/",
+    environment = {"LD_PRELOAD": ":".join([*sanitizer, str(BUILD / "tests/libfail_files.so")]), "FAIL_CALL": call, "FAIL_AT": str(at), "FAIL_BELOW": below,
                    "FAIL_LOG": str(log)}
     run = Run("train", program, *TRAIN, "--max-steps", 8, "--resume", "--checkpoint-dir", folder / "ck", environment=environment, expect=None, seconds=60)
     if not log.exists():
@@ -37,9 +37,9 @@ def fails(call, at):
     return True
 
 
-for call, least in (("write", 3), ("fsync", 4), ("rename", 1)):
+for call, least, below in (("write", 3, "/ck/"), ("ftruncate", 2, "/ck/.unfinished"), ("fsync", 4, "/ck/"), ("rename", 1, "/ck/")):
     at = 1
-    while at <= 12 and fails(call, at):
+    while at <= 12 and fails(call, at, below):
         at += 1
     check(at > least, f"only {at - 1} calls of {call} have failed")
 print(n_failed, "failed")

@@ -2,7 +2,7 @@
  *
  *   FAIL_CALL=fsync FAIL_AT=2 FAIL_BELOW=/ck/ FAIL_LOG=FILE     the second fsync of a file whose path has /ck/ in it fails with EIO, and FILE is made
  *
- * FAIL_CALL is write, fsync or rename. */
+ * FAIL_CALL is write, which pwrite is too, ftruncate, fsync or rename. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,6 +37,18 @@ ssize_t write(int file, const void *data, size_t n_bytes) {
     static ssize_t (*real)(int, const void *, size_t);
     if (real == NULL) real = dlsym(RTLD_NEXT, "write");
     return fails_of("write", file) ? -1 : real(file, data, n_bytes);
+}
+
+ssize_t pwrite(int file, const void *data, size_t n_bytes, off_t at) {
+    static ssize_t (*real)(int, const void *, size_t, off_t);
+    if (real == NULL) real = dlsym(RTLD_NEXT, "pwrite");
+    return fails_of("write", file) ? -1 : real(file, data, n_bytes, at);
+}
+
+int ftruncate(int file, off_t n_bytes) {
+    static int (*real)(int, off_t);
+    if (real == NULL) real = dlsym(RTLD_NEXT, "ftruncate");
+    return fails_of("ftruncate", file) ? -1 : real(file, n_bytes);
 }
 
 int fsync(int file) {
