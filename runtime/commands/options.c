@@ -391,8 +391,8 @@ static void set_defaults(dtrun_call *call) {
     dt_options_set_defaults(own_rows, N_OWN, call);
 }
 
-/* For argp: options [n_rows() + 1], the last one of zeros. */
-static void list_options(dt_option_takers command, struct argp_option *options) {
+/* For argp, and how many: options [n_rows() + 1], the last one of zeros. */
+static int list_options(dt_option_takers command, struct argp_option *options) {
     int n = 0;
     for (int r = 0; r < n_rows(); r++) {
         const dt_option *row = row_at(r);
@@ -408,6 +408,7 @@ static void list_options(dt_option_takers command, struct argp_option *options) 
                                                 .group = row->group};
     }
     options[n] = (struct argp_option){0};
+    return n;
 }
 
 int dtrun_parse(int argc, char **argv, dtrun_call *call) {
@@ -434,8 +435,11 @@ int dtrun_parse(int argc, char **argv, dtrun_call *call) {
         return 2;
     }
     struct argp_option options[dt_n_run_options + N_OWN + 1];
-    list_options(call->kind, options);
-    struct argp argp = {.options = options, .parser = parse, .args_doc = commands[command].argument, .doc = commands[command].about};
+    int n = list_options(call->kind, options);
+    struct argp argp = {.options = n > 0 ? options : NULL, /* of none, argp loses memory */
+                        .parser = parse,
+                        .args_doc = commands[command].argument,
+                        .doc = commands[command].about};
     char name[32];
     snprintf(name, sizeof name, "dtrun %s", call->command);
     argv[1] = name;
