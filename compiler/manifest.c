@@ -315,6 +315,7 @@ static void add_kernels(cJSON *plan_item, const dt_compilation *compilation, con
         cJSON *item = add_item(array);
         cJSON_AddStringToObject(item, "name", kernel->name);
         if (kernel->loop != NULL) add_integer(item, "loop", kernel->loop->number);
+        if (kernel->layer > 0) add_integer(item, "layer", kernel->layer);
         cJSON_AddBoolToObject(item, "once", kernel->once);
         cJSON_AddBoolToObject(item, "divided", kernel->divided);
         add_integers(item, "buffers", kernel->buffers, kernel->n_buffers);

@@ -85,17 +85,12 @@ static bool uses(const dt_plan *plan, const dt_kernel_function *kernel, int buff
     return false;
 }
 
-static const dt_plan_loop *outermost(const dt_kernel_function *kernel) {
-    const dt_plan_loop *loop = kernel->loop;
-    while (loop != NULL && loop->around != NULL) loop = loop->around;
-    return loop;
-}
-
 int dt_complete_after(const dt_plan *plan, const dt_segment *segment, const dt_collective *collective) {
     int n = segment->n_replica_kernels;
     while (n > 0 && !uses(plan, &plan->kernels[segment->replica_kernels[n - 1]], collective->source)) n--;
     while (n > 0 && n < segment->n_replica_kernels && plan->kernels[segment->replica_kernels[n - 1]].loop != NULL &&
-           outermost(&plan->kernels[segment->replica_kernels[n]]) == outermost(&plan->kernels[segment->replica_kernels[n - 1]]))
+           dt_loop_outermost(plan->kernels[segment->replica_kernels[n]].loop) ==
+               dt_loop_outermost(plan->kernels[segment->replica_kernels[n - 1]].loop))
         n++; /* to the end of the loop */
     return n;
 }

@@ -186,6 +186,9 @@ typedef struct dt_kernel_function {
     const char *name; /* a C identifier: "train_3_conv2d_relu" made from step, number and layer names */
     const dt_plan_loop
         *loop;    /* the innermost one whose body it is of; NULL: it runs once. The kernels of a body stand side by side in their segment */
+    int layer;    /* which of its segment's layers it is of, of those that are cut apart, from 1 in the order in which they run: the kernels that
+                     replicas run stand by layers, and what lays something out for one is of it too. 0: none, or the segment is not cut. A layer
+                     needs those parameters that are arguments of its kernels, from its first one to its last one */
     bool once;    /* all it writes is replicated: run once a memory, not once a replica */
     bool divided; /* once, in parts: part p of n runs iterations [floor(u * p / n) * t, floor(u * (p + 1) / n) * t) of loop 0 of each nest, t being
                      the nest's part_iterations and u the number of these that cover the loop. No nest reads what another one writes.

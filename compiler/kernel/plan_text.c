@@ -4,7 +4,7 @@
  *     file 0 "fashion_cnn.dt"
  *     buffer image: u8[B, 28, 28] input 0 at 0, 12,544 bytes
  *   segment 0
- *     kernel train_3_conv2d(image, %11, %12)   # fashion_cnn.dt:14
+ *     kernel train_3_conv2d(image, %11, %12)  layer 1   # fashion_cnn.dt:14
  *       row nest l0 < B, l1 < 26, l2 < 26, l3 < 64, over l4 < 3  vector l3 x 8  @0:14:9
  *         s0 = u8 load image[784 l0 + 28 l1 + l2 + l4]
  *         …
@@ -215,6 +215,7 @@ static void kernel_text(dt_words *w, dt_kernel_function *kernel, dt_nest_choices
     if (w->wrong == NULL && (strspn(kernel->name, digits_and_letters + 10) == 0 || kernel->name[strspn(kernel->name, digits_and_letters)] != '\0'))
         dt_wrong(w, "%s is no name that C knows", kernel->name);
     arguments(w, kernel);
+    dt_has(w, kernel->layer > 0, "  layer %1d", &kernel->layer);
     kernel->once = dt_has(w, kernel->once, "  once");
     kernel->divided = dt_has(w, kernel->divided, ", divided");
     kernel->update = dt_has(w, kernel->update, "  update");

@@ -24,6 +24,7 @@ static void print_kernel(dt_text *text, const dt_plan *plan, int k) {
     dt_text_format(text, "  %-8s %-40s ", kernel->update ? "update" : kernel->once ? "device" : "replica", kernel->name);
     print_form(text, kernel);
     if (kernel->loop != NULL) dt_text_format(text, ", %lld times", (long long)dt_loop_runs(kernel->loop));
+    if (kernel->layer > 0) dt_text_format(text, ", layer %d", kernel->layer);
     if (kernel->n_gathers > 0) dt_text_format(text, ", gathers %d where shared out", kernel->n_gathers);
     dt_text_append(text, "\n");
 }

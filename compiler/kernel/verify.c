@@ -298,6 +298,43 @@ static dt_status *verify_result(const dt_plan *plan, const dt_plan_result *resul
     return plan->is_placed ? verify_place(plan, result->buffer) : NULL;
 }
 
+/* ---- layers ---- */
+
+/* What is laid out for a layer, by a kernel that runs once, no layer before it has. */
+static dt_status *verify_ahead(const dt_plan *plan, const dt_segment *segment, const dt_kernel_function *ahead, bool *is_laid_out) {
+    for (int n = 0; n < ahead->n_nests; n++)
+        for (int s = 0; s < ahead->nests[n].n_stores; s++)
+            is_laid_out[dt_buffer_root(plan, ahead->buffers[ahead->nests[n].stores[s].address.buffer])] = true;
+    for (int k = 0; k < segment->n_replica_kernels; k++) {
+        const dt_kernel_function *kernel = &plan->kernels[segment->replica_kernels[k]];
+        for (int b = 0; b < kernel->n_buffers && kernel->layer < ahead->layer; b++)
+            if (is_laid_out[dt_buffer_root(plan, kernel->buffers[b])])
+                return dt_error(DT_INTERNAL, "kernel %s: has what %s lays out for layer %d", kernel->name, ahead->name, ahead->layer);
+    }
+    return NULL;
+}
+
+static dt_status *verify_layers(const dt_plan *plan, dt_arena *arena, const dt_segment *segment) {
+    const int n = segment->n_replica_kernels;
+    const bool is_cut = n > 0 && plan->kernels[segment->replica_kernels[0]].layer > 0;
+    int layer = is_cut;
+    for (int i = 0; i < n; i++) {
+        const dt_kernel_function *kernel = &plan->kernels[segment->replica_kernels[i]];
+        const dt_plan_loop *loop = i > 0 ? dt_loop_outermost(plan->kernels[segment->replica_kernels[i - 1]].loop) : NULL;
+        if (kernel->layer != layer && !(is_cut && i > 0 && kernel->layer == layer + 1))
+            return dt_error(DT_INTERNAL, "kernel %s: layer %d behind layer %d", kernel->name, kernel->layer, layer);
+        if (kernel->layer != layer && loop != NULL && dt_loop_outermost(kernel->loop) == loop)
+            return dt_error(DT_INTERNAL, "kernel %s: a layer that begins amid a loop", kernel->name);
+        layer = kernel->layer;
+    }
+    for (int i = 0; i < segment->n_device_kernels; i++) {
+        const dt_kernel_function *kernel = &plan->kernels[segment->device_kernels[i]];
+        if (kernel->layer > layer) return dt_error(DT_INTERNAL, "kernel %s: there is no layer %d", kernel->name, kernel->layer);
+        if (kernel->layer > 0) DT_TRY(verify_ahead(plan, segment, kernel, DT_NEW_ARRAY(arena, bool, plan->n_buffers)));
+    }
+    return NULL;
+}
+
 static dt_status *verify_plan(const dt_plan *plan, dt_arena *arena) {
     int *runs = DT_NEW_ARRAY(arena, int, plan->n_kernels);
     for (int k = 0; k < plan->n_kernels; k++) DT_TRY(verify_kernel(plan, arena, &plan->kernels[k]));
@@ -308,6 +345,7 @@ static dt_status *verify_plan(const dt_plan *plan, dt_arena *arena) {
     }
     for (int k = 0; k < plan->n_kernels; k++)
         if (runs[k] != 1) return dt_error(DT_INTERNAL, "kernel %s runs %d times", plan->kernels[k].name, runs[k]);
+    for (int s = 0; s < plan->n_segments; s++) DT_TRY(verify_layers(plan, arena, &plan->segments[s]));
     for (int r = 0; r < plan->n_results; r++)
         if (!earlier(plan->results[r].buffer, plan->n_buffers)) return dt_error(DT_INTERNAL, "result %d has no buffer", r);
     for (int s = 0; s < plan->n_segments; s++)

@@ -104,3 +104,8 @@ bool dt_loop_is_within(const dt_plan_loop *loop, const dt_plan_loop *around) {
     while (loop != around && loop != NULL) loop = loop->around;
     return loop == around;
 }
+
+const dt_plan_loop *dt_loop_outermost(const dt_plan_loop *loop) {
+    while (loop != NULL && loop->around != NULL) loop = loop->around;
+    return loop;
+}

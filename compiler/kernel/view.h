@@ -31,5 +31,7 @@ bool dt_nest_has_views(const dt_plan *plan, const dt_kernel_function *kernel, co
 int64_t dt_loop_runs(const dt_plan_loop *loop);
 /* Whether `loop` is `around`, or in its body. NULL is around all. */
 bool dt_loop_is_within(const dt_plan_loop *loop, const dt_plan_loop *around);
+/* The one around it that no other is around; of NULL none. */
+const dt_plan_loop *dt_loop_outermost(const dt_plan_loop *loop);
 
 #endif

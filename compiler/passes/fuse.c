@@ -297,6 +297,16 @@ static const char *label_of(dt_fusion *f, const dt_value *collective) {
     return label != NULL ? label : dt_arena_format(f->arena, "%%%d", collective->id);
 }
 
+/* One alone is none. */
+static void number_layers(dt_fusion *f, const dt_segment *segment) {
+    const int n = segment->n_replica_kernels, *kernels = segment->replica_kernels;
+    if (n == 0 || f->kernels.items[kernels[0]].layer == f->kernels.items[kernels[n - 1]].layer) return;
+    for (int k = 0, layer = 1; k < n; k++) {
+        layer += k > 0 && f->kernels.items[kernels[k]].layer != f->kernels.items[kernels[k - 1]].layer;
+        f->plan->kernels[kernels[k]].layer = layer;
+    }
+}
+
 static void cut_segments(dt_fusion *f) {
     dt_plan *plan = f->plan;
     for (size_t g = 0; g < f->groups.n; g++)
@@ -314,6 +324,7 @@ static void cut_segments(dt_fusion *f) {
             else
                 segment->replica_kernels[segment->n_replica_kernels++] = k;
         }
+        number_layers(f, segment);
         for (size_t g = 0; g < f->groups.n; g++) {
             const dt_fusion_group *group = &f->groups.items[g];
             if (group->collective == NULL || group->segment != s) continue;
@@ -371,7 +382,13 @@ static dt_status *fuse_function(dt_compilation *compilation, dt_function *functi
     if (dt_fuse_epilogues(&f, keep, recompute)) f = divide(compilation, function, keep, recompute, &f);
     while (dt_fuse_factors(&f, keep) || dt_fuse_rematerialize(&f, keep, recompute)) f = divide(compilation, function, keep, recompute, &f);
     if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep, recompute, &f);
+    dt_fuse_keep_forms(&f);
     DT_TRY(dt_fuse_recompute(&f));
+    if (f.has_layers || f.kernels.n == 0) {
+        f.by_layer = true;
+        f.kernels.n = 0;
+        dt_fuse_kernels(&f);
+    }
     for (int k = 0; k < (int)f.kernels.n; k++) {
         dt_kernel_function kernel = {.loop = f.kernels.items[k].loop, .once = f.kernels.items[k].once};
         lower_kernel(&f, &f.kernels.items[k], &kernel);

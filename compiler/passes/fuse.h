@@ -1,7 +1,7 @@
 /* fuse: what the files of the pass share. fuse_groups.c says what is in memory and which nest computes it, fuse_loops.c where loops have what enters
- * and leaves their bodies, fuse_kernels.c which nests share a kernel, fuse_library.c what libraries need in memory, fuse_epilogue.c what they can do
- * after a product, fuse_rematerialize.c what is cheaper to recompute than to store, fuse_narrow.c what is better stored as a bool, fuse_recompute.c
- * what gradients compute again, and fuse.c makes the plan of it. */
+ * and leaves their bodies, fuse_kernels.c which nests share a kernel, fuse_layers.c where that ends with a layer, fuse_library.c what libraries need
+ * in memory, fuse_epilogue.c what they can do after a product, fuse_rematerialize.c what is cheaper to recompute than to store, fuse_narrow.c what is
+ * better stored as a bool, fuse_recompute.c what gradients compute again, and fuse.c makes the plan of it. */
 #ifndef DT_PASSES_FUSE_H
 #define DT_PASSES_FUSE_H
 
@@ -42,6 +42,7 @@ typedef struct dt_fusion_group {
     int producer;        /* the last group that it needs */
     dt_value_list reads; /* values in memory, of several elements, that it goes through */
     int segment;
+    int layer;                /* (fuse_layers.c) of what replicas run, in the order in which those of a segment run; of others -1 */
     const dt_plan_loop *loop; /* whose body it is in; NULL: none. Kernels do not go beyond a body */
     bool replicated, elementwise;
     dt_row_kind rows;
@@ -55,13 +56,25 @@ typedef struct dt_fusion_group {
 /* A kernel in the making: groups that share a loop over the rows first, then those after that loop. */
 typedef struct dt_fused_kernel {
     DT_LIST(int) groups;
-    int segment;
+    int segment, layer;
     const dt_plan_loop *loop;
     bool once;              /* run once for all replicas, not once for each */
     bool in_rows;           /* its row groups share one loop over the rows */
     bool closed;            /* something follows the row loop, or it sums enough */
     int64_t n_summed_bytes; /* of what it adds up over the rows */
 } dt_fused_kernel;
+
+/* What one group reads of another. */
+typedef struct dt_need {
+    int group;
+    bool by_row; /* only the row at hand */
+} dt_need;
+
+typedef struct dt_needs {
+    DT_LIST(dt_need) groups;
+    DT_LIST(int) variables; /* buffers of those read, */
+    size_t n_of_roots;      /* so many by its roots */
+} dt_needs;
 
 typedef struct dt_fusion {
     dt_compilation *compilation;
@@ -71,6 +84,8 @@ typedef struct dt_fusion {
     dt_placement *placements; /* [next_id] */
     DT_LIST(dt_fusion_group) groups;
     DT_LIST(dt_fused_kernel) kernels;
+    bool has_layers;       /* some segment has several */
+    bool by_layer;         /* no kernel goes beyond one */
     const bool *keep;      /* [next_id] values to store rather than to compute again */
     const bool *recompute; /* [next_id] values to compute again rather than to store */
     int n_inputs;
@@ -129,12 +144,17 @@ bool dt_fusion_goes_by_row(const dt_fusion *fusion, const dt_fused_kernel *kerne
 
 void dt_fuse_groups(dt_fusion *fusion);
 void dt_fuse_kernels(dt_fusion *fusion);
+/* Groups have their nests for good, in whatever kernels they are from now on: sums row by row may be added up in another order. */
+void dt_fuse_keep_forms(const dt_fusion *fusion);
+/* Gives groups their layers, which have their segments; needs: [groups]; order: in which they go to kernels. */
+void dt_fuse_layers(dt_fusion *fusion, const dt_needs *needs, const int *order);
 /* Mark values to keep, or to compute again, when the function is fused once more; false: there are none. */
 bool dt_fuse_epilogues(const dt_fusion *fusion, bool *keep, bool *recompute);
 bool dt_fuse_factors(const dt_fusion *fusion, bool *keep);
 bool dt_fuse_rematerialize(const dt_fusion *fusion, bool *keep, bool *recompute);
 bool dt_fuse_narrow(const dt_fusion *fusion, bool *keep);
-/* When all is decided: copies groups that compute what calls of the program say is not to be kept, and divides groups into kernels anew. */
+/* When all is decided: copies groups that compute what calls of the program say is not to be kept. Where there are some, there are no kernels then.
+ */
 dt_status *dt_fuse_recompute(dt_fusion *fusion);
 
 #endif

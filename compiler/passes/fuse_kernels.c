@@ -5,21 +5,11 @@
  * that read much for each row, such as a dense layer's weights: they want many rows at a time. Once the sums of a kernel are large, the next groups
  * get a kernel of their own: when the last microbatch has gone through the first one, its sums cross to other processes while the rest is computed.
  */
+#include "compiler/kernel/view.h"
 #include "compiler/passes/fuse.h"
 
 #include <limits.h>
 #include <string.h>
-
-/* What one group reads of another. */
-typedef struct dt_need {
-    int group;
-    bool by_row; /* only the row at hand */
-} dt_need;
-
-typedef struct dt_needs {
-    DT_LIST(dt_need) groups;
-    DT_LIST(int) variables; /* buffers of those read */
-} dt_needs;
 
 typedef struct dt_walk {
     dt_fusion *fusion;
@@ -92,6 +82,7 @@ static dt_needs needs_of(dt_fusion *f, int g, int (*visited)[2]) {
         visit_operands(&walk, root, true);
         if (onto != NULL) visit(&walk, onto, false);
     }
+    needs.n_of_roots = needs.variables.n;
     for (size_t o = 0; o < group->cluster.outputs.n; o++) visit(&walk, group->cluster.outputs.items[o].value, true);
     return needs;
 }
@@ -145,21 +136,17 @@ static void add_readers(dt_fusion *f, dt_needs *needs, const int *order, int at)
 
 /* ---- segments ---- */
 
-static const dt_plan_loop *outermost(const dt_plan_loop *loop) {
-    while (loop != NULL && loop->around != NULL) loop = loop->around;
-    return loop;
-}
-
 /* A loop is in one segment: groups order[at], order[at - 1], … of one and the same are in the last one that any of them needs. */
 static void join_segments(dt_fusion *f, const int *order, int at) {
-    const dt_plan_loop *loop = outermost(f->groups.items[order[at]].loop);
+    const dt_plan_loop *loop = dt_loop_outermost(f->groups.items[order[at]].loop);
     int segment = 0, first = at;
-    for (; first >= 0 && outermost(f->groups.items[order[first]].loop) == loop; first--)
+    for (; first >= 0 && dt_loop_outermost(f->groups.items[order[first]].loop) == loop; first--)
         if (f->groups.items[order[first]].segment > segment) segment = f->groups.items[order[first]].segment;
     for (int i = first + 1; i <= at; i++) f->groups.items[order[i]].segment = segment;
 }
 
 static void give_segments(dt_fusion *f, dt_needs *needs, const int *order) {
+    for (size_t g = 0; g < f->groups.n; g++) f->groups.items[g].segment = 0;
     for (int at = 0; at < (int)f->groups.n; at++) {
         int g = order[at];
         dt_fusion_group *group = &f->groups.items[g];
@@ -327,7 +314,8 @@ static int kernel_of_sum(const dt_fusion *f, const dt_fusion_group *product, int
     if (!dt_switch_is_on(f->compilation->off, DT_SWITCH_EPILOGUES)) return -1;
     for (int k = earliest; k < (int)f->kernels.n; k++) {
         const dt_fused_kernel *kernel = &f->kernels.items[k];
-        if (kernel->segment != product->segment || kernel->loop != product->loop || kernel->once != product->replicated || kernel->groups.n != 1)
+        if (kernel->segment != product->segment || kernel->layer != product->layer || kernel->loop != product->loop ||
+            kernel->once != product->replicated || kernel->groups.n != 1)
             continue;
         if (sums_factor_of(f, &f->groups.items[kernel->groups.items[0]], product)) return k;
     }
@@ -339,7 +327,8 @@ static int find_kernel(dt_fusion *f, const dt_needs *needs, int g) {
     int earliest = 0;
     for (size_t i = 0; i < needs[g].groups.n; i++) {
         const dt_fusion_group *other = &f->groups.items[needs[g].groups.items[i].group];
-        if (other->collective == NULL && other->kernel > earliest) earliest = other->kernel;
+        bool is_before = other->segment == group->segment && other->layer < group->layer; /* its kernels run before those of the group's layer */
+        if (other->collective == NULL && !is_before && other->kernel > earliest) earliest = other->kernel;
     }
     if (group->late && earliest < (int)f->kernels.n - 1) earliest = (int)f->kernels.n - 1;
     int beside = kernel_of_sum(f, group, earliest);
@@ -347,7 +336,9 @@ static int find_kernel(dt_fusion *f, const dt_needs *needs, int g) {
     for (int attempt = 0; attempt < 2 && dt_fusion_is_on(f); attempt++)
         for (int k = earliest; k < (int)f->kernels.n; k++) {
             const dt_fused_kernel *kernel = &f->kernels.items[k];
-            if (kernel->segment != group->segment || kernel->loop != group->loop || kernel->once != group->replicated) continue;
+            if (kernel->segment != group->segment || kernel->layer != group->layer || kernel->loop != group->loop ||
+                kernel->once != group->replicated)
+                continue;
             if (joins_rows(f, needs, g, k) || joins_norms(f, g, k) || joins_elementwise(f, g, k, attempt == 1)) return k;
         }
     return -1;
@@ -366,8 +357,11 @@ static void put(dt_fusion *f, int g, int k) {
     static const int64_t ENOUGH_BYTES = 1 << 20; /* a bucket of runtime/comm/buckets.h */
     dt_fusion_group *group = &f->groups.items[g];
     if (k < 0) {
-        dt_fused_kernel kernel = {
-            .segment = group->segment, .loop = group->loop, .once = group->replicated, .in_rows = group->rows != DT_ROWS_NONE && !group->alone};
+        dt_fused_kernel kernel = {.segment = group->segment,
+                                  .layer = group->layer,
+                                  .loop = group->loop,
+                                  .once = group->replicated,
+                                  .in_rows = group->rows != DT_ROWS_NONE && !group->alone};
         dt_list_push(f->arena, &f->kernels, kernel);
         k = (int)f->kernels.n - 1;
     }
@@ -376,6 +370,29 @@ static void put(dt_fusion *f, int g, int k) {
     kernel->closed |= (kernel->in_rows && group->rows == DT_ROWS_NONE) || kernel->n_summed_bytes >= ENOUGH_BYTES;
     dt_list_push(f->arena, &kernel->groups, g);
     group->kernel = k;
+}
+
+/* Those of a layer stand side by side, and those of none behind them. */
+static void order_by_layer(dt_fusion *f) {
+    dt_fused_kernel *kernels = f->kernels.items;
+    for (int k = 1; k < (int)f->kernels.n; k++) {
+        dt_fused_kernel kernel = kernels[k];
+        int to = k;
+        for (; to > 0 && (unsigned)kernels[to - 1].layer > (unsigned)kernel.layer; to--) kernels[to] = kernels[to - 1];
+        kernels[to] = kernel;
+    }
+    for (int k = 0; k < (int)f->kernels.n; k++)
+        for (size_t i = 0; i < kernels[k].groups.n; i++) f->groups.items[kernels[k].groups.items[i]].kernel = k;
+}
+
+void dt_fuse_keep_forms(const dt_fusion *f) {
+    for (size_t k = 0; k < f->kernels.n; k++) {
+        const dt_fused_kernel *kernel = &f->kernels.items[k];
+        for (size_t i = 0; i < kernel->groups.n; i++) {
+            dt_fusion_group *group = &f->groups.items[kernel->groups.items[i]];
+            if (group->cluster.roots.n > 0) group->by_row = dt_fusion_goes_by_row(f, kernel, group) ? 1 : -1;
+        }
+    }
 }
 
 void dt_fuse_kernels(dt_fusion *f) {
@@ -390,6 +407,7 @@ void dt_fuse_kernels(dt_fusion *f) {
     give_segments(f, needs, order);
     delay_copies(f, needs);
     move_idle_groups(f, needed);
+    dt_fuse_layers(f, needs, order);
     DT_LIST(int) scalars = {0};
     for (int at = 0; at < (int)f->groups.n; at++) {
         int g = order[at];
@@ -406,4 +424,5 @@ void dt_fuse_kernels(dt_fusion *f) {
         int g = scalars.items[i];
         put(f, g, find_kernel(f, needs, g));
     }
+    if (f->by_layer) order_by_layer(f);
 }

@@ -8,6 +8,7 @@
  * made when all is decided, and of whole groups: one that has to do with two calls, writes a variable, is in a loop or crosses replicas has none, and
  * what it stores is kept. Random numbers depend on nothing but their place: a mask that is made again is the same mask. */
 #include "compiler/kernel/nest.h"
+#include "compiler/kernel/view.h"
 #include "compiler/passes/fuse.h"
 
 typedef struct recompute {
@@ -23,17 +24,6 @@ typedef struct recompute {
     DT_LIST(dt_value *) wanted;
     DT_LIST(dt_fusion_group) groups; /* the copies */
 } recompute;
-
-/* A group's nest stays as it is, and is that of its copy, whatever they share a kernel with now: row by row sums may be added up in another order. */
-static void keep_forms(const dt_fusion *f) {
-    for (size_t k = 0; k < f->kernels.n; k++) {
-        const dt_fused_kernel *kernel = &f->kernels.items[k];
-        for (size_t i = 0; i < kernel->groups.n; i++) {
-            dt_fusion_group *group = &f->groups.items[kernel->groups.items[i]];
-            if (group->cluster.roots.n > 0) group->by_row = dt_fusion_goes_by_row(f, kernel, group) ? 1 : -1;
-        }
-    }
-}
 
 /* ---- what belongs to a call ---- */
 
@@ -290,18 +280,13 @@ static void order_group(ordering *o, int number) {
     dt_list_push(r->f->arena, &o->groups, *group);
 }
 
-static const dt_plan_loop *outermost(const dt_plan_loop *loop) {
-    while (loop != NULL && loop->around != NULL) loop = loop->around;
-    return loop;
-}
-
 /* Groups of a loop stand side by side: what any of them needs goes before the first one. */
 static void order_all(ordering *o) {
     const recompute *r = o->r;
     const dt_plan_loop *last = NULL;
     for (int g = 0; g < r->n_groups; g++) {
-        const dt_plan_loop *loop = outermost(r->f->groups.items[g].loop);
-        for (int i = g; loop != NULL && loop != last && i < r->n_groups && outermost(r->f->groups.items[i].loop) == loop; i++)
+        const dt_plan_loop *loop = dt_loop_outermost(r->f->groups.items[g].loop);
+        for (int i = g; loop != NULL && loop != last && i < r->n_groups && dt_loop_outermost(r->f->groups.items[i].loop) == loop; i++)
             order_needed_by(o, &r->f->groups.items[i]);
         order_group(o, g);
         last = loop;
@@ -323,7 +308,6 @@ static void order_groups(recompute *r) {
     for (size_t g = 0; g < o.groups.n; g++) {
         dt_list_push(f->arena, &f->groups, o.groups.items[g]);
         renumber(&f->groups.items[g].producer, &o);
-        f->groups.items[g].segment = f->groups.items[g].kernel = 0;
     }
     for (int v = 0; v < n_values; v++) {
         renumber(&f->placements[v].group, &o);
@@ -350,7 +334,6 @@ dt_status *dt_fuse_recompute(dt_fusion *f) {
     r.is_wanted = DT_NEW_ARRAY(f->arena, bool, r.n);
     r.copies = DT_NEW_ARRAY(f->arena, dt_value *, r.n);
     for (const dt_value *value = function->first; value != NULL; value = value->next) r.inside[value->id] = call_of_value(f, value);
-    keep_forms(f);
     find_calls(&r);
     find_kept(&r);
     find_wanted(&r);
@@ -364,6 +347,5 @@ dt_status *dt_fuse_recompute(dt_fusion *f) {
         if (value->id < r.n && is_gradient(&r, value)) replace_operands(&r, value);
     order_groups(&r);
     f->kernels.n = 0;
-    dt_fuse_kernels(f);
     return NULL;
 }

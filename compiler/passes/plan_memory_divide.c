@@ -175,6 +175,7 @@ static dt_kernel_function kernel_of(dt_arena *arena, const dt_plan *plan, const 
     int first = group->nests[0];
     dt_kernel_function kernel = {.name = first == 0 ? whole->name : dt_arena_format(arena, "%s_%d", whole->name, first), .once = true};
     kernel.divided = group->divided;
+    kernel.layer = whole->layer;
     for (int i = 0; i < group->n; i++) {
         dt_nest nest = whole->nests[group->nests[i]];
         nest.part_iterations = is_dividable(&nest) ? iterations_of_lines(plan, whole, &nest) : 0;

@@ -1,7 +1,8 @@
 /* schedule_ahead: what no row has a part in is laid out once, ahead of all rows.
  *
  * A nest that lays an operand out for a product stands in the product's kernel, which runs for one microbatch after another. Where it reads
- * nothing but what is the same for all of them, weights as a rule, it is moved to a kernel that runs once, at the head of the segment. */
+ * nothing but what is the same for all of them, weights as a rule, it is moved to a kernel that runs once, at the head of the segment: one for each
+ * layer, which needs that layer's weights alone. */
 #include "compiler/kernel/nest.h"
 #include "compiler/kernel/view.h"
 #include "compiler/passes/schedule.h"
@@ -70,27 +71,35 @@ static const char *name_of(dt_arena *arena, const dt_plan *plan) {
     return name;
 }
 
+static void add_ahead(dt_arena *arena, dt_plan *plan, dt_segment *segment, dt_kernel_function ahead) {
+    if (ahead.n_nests == 0) return;
+    ahead.name = name_of(arena, plan);
+    int *kernels = DT_NEW_ARRAY(arena, int, segment->n_device_kernels + 1);
+    for (int k = 0; k < segment->n_device_kernels; k++) kernels[k] = segment->device_kernels[k];
+    kernels[segment->n_device_kernels++] = dt_plan_add_kernel(arena, plan, ahead);
+    segment->device_kernels = kernels;
+}
+
+static void move_nests(dt_arena *arena, dt_plan *plan, const dt_segment *segment, dt_kernel_function *kernel, dt_kernel_function *ahead) {
+    for (int n = 0; n < kernel->n_nests && kernel->n_nests > 1;) {
+        const dt_nest *nest = &kernel->nests[n];
+        if (!can_run_ahead(plan, segment, kernel, nest)) {
+            n++;
+            continue;
+        }
+        plan->buffers[kernel->buffers[nest->stores[0].address.buffer]].space = DT_MEMORY_DEVICE;
+        move_nest(arena, kernel, n, ahead);
+    }
+}
+
 void dt_schedule_ahead(dt_arena *arena, dt_plan *plan) {
     for (int s = 0; s < plan->n_segments; s++) {
         dt_segment *segment = &plan->segments[s];
-        dt_kernel_function ahead = {.once = true};
-        for (int k = 0; k < segment->n_replica_kernels; k++) {
-            dt_kernel_function *kernel = &plan->kernels[segment->replica_kernels[k]];
-            for (int n = 0; n < kernel->n_nests && kernel->n_nests > 1;) {
-                const dt_nest *nest = &kernel->nests[n];
-                if (!can_run_ahead(plan, segment, kernel, nest)) {
-                    n++;
-                    continue;
-                }
-                plan->buffers[kernel->buffers[nest->stores[0].address.buffer]].space = DT_MEMORY_DEVICE;
-                move_nest(arena, kernel, n, &ahead);
-            }
+        for (int k = 0; k < segment->n_replica_kernels;) {
+            dt_kernel_function ahead = {.once = true, .layer = plan->kernels[segment->replica_kernels[k]].layer};
+            for (; k < segment->n_replica_kernels && plan->kernels[segment->replica_kernels[k]].layer == ahead.layer; k++)
+                move_nests(arena, plan, segment, &plan->kernels[segment->replica_kernels[k]], &ahead);
+            add_ahead(arena, plan, segment, ahead);
         }
-        if (ahead.n_nests == 0) continue;
-        ahead.name = name_of(arena, plan);
-        int *kernels = DT_NEW_ARRAY(arena, int, segment->n_device_kernels + 1);
-        for (int k = 0; k < segment->n_device_kernels; k++) kernels[k] = segment->device_kernels[k];
-        kernels[segment->n_device_kernels++] = dt_plan_add_kernel(arena, plan, ahead);
-        segment->device_kernels = kernels;
     }
 }

@@ -116,6 +116,7 @@ typedef struct dt_artifact_kernel {
     const char *name;  /* symbol in the object */
     const char *lines; /* "fashion_cnn.dt:14", for people */
     int loop;          /* the innermost one whose body it is in; -1: none. Those of a body stand side by side in their segment */
+    int layer;         /* of its segment, from 1: it needs the parameters among the layer's buffers, and lays them out if it runs once. 0: of none */
     bool once;
     bool divided;      /* it does its part of the work a call: launch.part of launch.n_parts */
     bool for_examples; /* who computes no examples does without it */
@@ -142,6 +143,7 @@ typedef struct dt_artifact_collective {
 
 typedef struct dt_artifact_segment {
     int n_device_kernels, n_replica_kernels, n_collectives;
+    int n_layers; /* that replica kernels stand by, in the order in which they run; 0: it is not cut */
     const int *device_kernels, *replica_kernels;
     const dt_artifact_collective *collectives;
 } dt_artifact_segment;

@@ -185,6 +185,9 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
         int64_t loop = -1;
         if (dt_json_has(&item, "loop")) DT_TRY(dt_json_integer(&item, "loop", 0, function->n_loops - 1, &loop));
         kernel->loop = (int)loop;
+        int64_t layer = 0;
+        if (dt_json_has(&item, "layer")) DT_TRY(dt_json_integer(&item, "layer", 1, function->n_kernels, &layer));
+        kernel->layer = (int)layer;
         DT_TRY(dt_json_bool(&item, "once", &kernel->once));
         DT_TRY(dt_json_bool(&item, "divided", &kernel->divided));
         if (dt_json_has(&item, "for_examples")) DT_TRY(dt_json_bool(&item, "for_examples", &kernel->for_examples));
@@ -283,6 +286,24 @@ static dt_status *read_collective(dt_artifact_reader *reader, const dt_json *ite
     return dt_artifact_read_share(item, tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype), &collective->share);
 }
 
+/* Kernels that replicas run stand by layers, none of which begins amid a loop. */
+static dt_status *read_layers(const dt_json *item, const dt_artifact_function *function, dt_artifact_segment *segment) {
+    for (int i = 0; i < segment->n_replica_kernels; i++) {
+        const int k = segment->replica_kernels[i], layer = function->kernels[k].layer, before = segment->n_layers;
+        const int loop = i > 0 ? dt_artifact_next_loop(function, segment->replica_kernels[i - 1], -1) : -1;
+        if (layer != before && layer != before + 1)
+            return dt_json_wrong(item, "layer %d, of %s, behind layer %d", layer, function->kernels[k].name, before);
+        if (i > 0 && layer != before && (before == 0 || (loop >= 0 && dt_artifact_loop_is_within(function, function->kernels[k].loop, loop))))
+            return dt_json_wrong(item, "%s is in layer %d, and not the kernel before it", function->kernels[k].name, layer);
+        segment->n_layers = layer;
+    }
+    for (int i = 0; i < segment->n_device_kernels; i++) {
+        const dt_artifact_kernel *kernel = &function->kernels[segment->device_kernels[i]];
+        if (kernel->layer > segment->n_layers) return dt_json_wrong(item, "layer %d, of %s, is not there", kernel->layer, kernel->name);
+    }
+    return NULL;
+}
+
 static dt_status *read_segments(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function) {
     dt_json array, collectives;
     DT_TRY(dt_json_array(plan, "segments", &array, &function->n_segments));
@@ -295,6 +316,7 @@ static dt_status *read_segments(dt_artifact_reader *reader, const dt_json *plan,
         DT_TRY(dt_artifact_read_indices(reader, &item, "replica", function->n_kernels, &segment->n_replica_kernels, &segment->replica_kernels));
         DT_TRY(dt_artifact_check_bodies(&item, function, segment->device_kernels, segment->n_device_kernels, seen));
         DT_TRY(dt_artifact_check_bodies(&item, function, segment->replica_kernels, segment->n_replica_kernels, seen));
+        DT_TRY(read_layers(&item, function, segment));
         DT_TRY(dt_json_array(&item, "collectives", &collectives, &segment->n_collectives));
         if (segment->n_collectives != 0 && !is_step(function)) return dt_json_wrong(&collectives, "only a step has collectives");
         dt_artifact_collective *copy = DT_NEW_ARRAY(reader->arena, dt_artifact_collective, segment->n_collectives);

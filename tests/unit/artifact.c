@@ -238,6 +238,54 @@ static void broken_loops_have_their_sentences(void **state) {
     free(looped);
 }
 
+/* The manifest with two kernels in its step that replicas run, each a layer of the segment. */
+static void layers_stand_one_behind_the_other(void **state) {
+    (void)state;
+    static const struct {
+        const char *forward, *spread, *init, *sentence;
+    } cases[] = {
+        {"\"layer\": 1, ", "\"layer\": 2, ", "", NULL},
+        {"\"layer\": 1, ", "\"layer\": 1, ", "", NULL},
+        {"", "\"layer\": 1, ", "", "spread is in layer 1, and not the kernel before it"},
+        {"\"layer\": 1, ", "", "", "layer 0, of spread, behind layer 1"},
+        {"\"layer\": 2, ", "\"layer\": 1, ", "", "layer 2, of forward, behind layer 0"},
+        {"\"layer\": 1, ", "\"layer\": 3, ", "", "layer 3, of spread, behind layer 1"},
+        {"\"loop\": 0, \"layer\": 1, ", "\"loop\": 0, \"layer\": 2, ", "", "spread is in layer 2, and not the kernel before it"},
+        {"\"layer\": 1, ", "\"layer\": 0, ", "", "layer: expected at least 1, found 0"},
+        {"", "", "\"layer\": 1, ", "layer 1, of init, is not there"},
+    };
+    static const char loops[] = "\"loops\": [{\"trips\": 3}], \"buffers\": [", *const step = "\"name\": \"train\"";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[3][160], *edited = replace_in(manifest, step, "\"buffers\": [", loops);
+        snprintf(name[0], sizeof name[0], "{%s\"name\": \"forward\"", cases[i].forward);
+        snprintf(name[1], sizeof name[1], "{%s\"name\": \"spread\", \"once\"", cases[i].spread);
+        snprintf(name[2], sizeof name[2], "{%s\"name\": \"init\", \"once\"", cases[i].init);
+        const char *const edits[][2] = {{"{\"name\": \"forward\"", name[0]},
+                                        {"{\"name\": \"spread\", \"once\"", name[1]},
+                                        {"{\"name\": \"init\", \"once\"", name[2]},
+                                        {"\"replica\": [0]", "\"replica\": [0, 1]"},
+                                        {"\"replica\": [1]", "\"replica\": []"}};
+        for (size_t k = 0; k < sizeof edits / sizeof *edits; k++) {
+            char *next = replace_in(edited, k == 2 ? "{" : step, edits[k][0], edits[k][1]);
+            free(edited);
+            edited = next;
+        }
+        dt_artifact *artifact;
+        const char *path = fixture_artifact("layers.dtx", edited, object, n_object);
+        free(edited);
+        if (cases[i].sentence != NULL) {
+            expect_refused(path, DT_DATA_LOSS, cases[i].sentence);
+            continue;
+        }
+        dt_status *status = dt_artifact_open(path, &artifact);
+        if (status != NULL) fail_msg("%s", dt_status_message(status));
+        const dt_artifact_function *train = &artifact->functions[dt_artifact_find_function(artifact, "train")];
+        assert_int_equal(train->segments[0].n_layers, train->kernels[1].layer);
+        assert_int_equal(train->segments[1].n_layers, 0);
+        dt_artifact_close(artifact);
+    }
+}
+
 static void every_broken_promise_has_its_sentence(void **state) {
     (void)state;
     static const struct {
@@ -386,6 +434,7 @@ int main(void) {
         cmocka_unit_test(a_foreign_file_is_told_apart),
         cmocka_unit_test(a_truncated_file_is_refused_wherever_it_ends),
         cmocka_unit_test(an_altered_file_is_refused_or_means_the_same),
+        cmocka_unit_test(layers_stand_one_behind_the_other),
         cmocka_unit_test(every_broken_promise_has_its_sentence),
         cmocka_unit_test(loops_and_views_become_structs),
         cmocka_unit_test(broken_loops_have_their_sentences),
