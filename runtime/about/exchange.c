@@ -38,6 +38,7 @@ typedef struct layout {
     dt_microbatches rows;
     int64_t n_microbatches;
     crossing (*crossings)[N_KINDS]; /* [n_segments] */
+    dt_group *group;                /* of the process at hand; NULL: there is none */
 } layout;
 
 static dt_status *renew(dt_arena **arena, jmp_buf *guard) {
@@ -58,7 +59,7 @@ static dt_status *allocate_nothing(void *context, size_t bytes, void **memory) {
 }
 static void release_nothing(void *context, void *memory, size_t bytes) { (void)context, (void)memory, (void)bytes; }
 
-static dt_status *join_group(const layout *of, const dt_executor_memory *memory, dt_process_roles roles, dt_group **group) {
+static dt_status *join_group(layout *of, const dt_executor_memory *memory, dt_process_roles roles) {
     dt_local_hub_options options = {.n_ranks = 1,
                                     .shares_memory = of->kind->shares_memory,
                                     .first_microbatch = memory->first_microbatch,
@@ -71,7 +72,7 @@ static dt_status *join_group(const layout *of, const dt_executor_memory *memory,
                                     .context = of->scratch}; /* an address, of nothing */
     dt_local_hub *hub;
     DT_TRY(dt_local_hub_create(&options, &hub));
-    dt_status *status = dt_local_hub_join(hub, 0, group);
+    dt_status *status = dt_local_hub_join(hub, 0, &of->group);
     dt_local_hub_release(hub);
     return status;
 }
@@ -93,11 +94,10 @@ static void count_exchange(const dt_exchange *exchange, crossing *crossings) {
         for (int m = 0; m < exchange->schedule.rounds[r].n_messages; m++) one->most_messages += exchange->schedule.rounds[r].messages[m].sends;
 }
 
-static dt_status *count_collectives(layout *of, dt_group *group, const dt_collective_part *parts, const dt_operation_collective *all,
-                                    crossing *crossings) {
+static dt_status *count_collectives(layout *of, const dt_collective_part *parts, const dt_operation_collective *all, crossing *crossings) {
     dt_group_work work = {0};
     if (parts[all->first].hands_over) return NULL;
-    DT_TRY(dt_group_lower(group, all->first, all->n, of->scratch, &work));
+    DT_TRY(dt_group_lower(of->group, all->first, all->n, of->scratch, &work));
     if (work.n_buckets > 0) count_tensors(parts + all->first, all->n, crossings);
     for (int b = 0; b < work.n_buckets; b++)
         for (size_t i = 0; i < work.buckets[b].behind.n; i++) {
@@ -120,19 +120,19 @@ static dt_status *count_process(layout *of, int function, dt_process_roles roles
                                  .rows = of->rows};
     dt_operations_options options = {.memory = &memory, .leads = true, .first_row = dt_microbatches_first_row(&of->rows, own.first)};
     int *first = DT_NEW_ARRAY(of->scratch, int, of->artifact->n_functions);
-    dt_group *group;
     dt_memory_domain_lay_out(&domain, of->artifact, memory.n_all_microbatches, function, of->scratch);
     dt_executor_memory_lay_out(&memory, of->kind, function, of->scratch);
     const dt_collective_part *parts = dt_operations_collectives(&options, function, of->scratch, first);
     dt_operations made = dt_operations_of(&options, function, first[function], 0, of->scratch);
-    DT_TRY(join_group(of, &memory, roles, &group));
-    dt_group_publish(group, parts);
+    DT_TRY(join_group(of, &memory, roles));
+    dt_group_publish(of->group, parts);
     dt_status *status = NULL;
     for (size_t i = 0; i < made.list.n && status == NULL; i++) {
         const dt_operation *one = &made.list.items[i];
-        if (one->kind == DT_OPERATION_COLLECTIVE) status = count_collectives(of, group, parts, &one->collective, crossings[one->collective.segment]);
+        if (one->kind == DT_OPERATION_COLLECTIVE) status = count_collectives(of, parts, &one->collective, crossings[one->collective.segment]);
     }
-    dt_group_close(group);
+    dt_group_close(of->group);
+    of->group = NULL;
     return status;
 }
 
@@ -334,6 +334,7 @@ dt_status *dt_about_exchange(const dt_artifact *artifact, int64_t n_processes, c
                  .n_asked = n_processes,
                  .replicas = options->replicas != 0 ? options->replicas : 1};
     dt_status *status = say_steps(&of);
+    dt_group_close(of.group);
     dt_arena_destroy(of.arena);
     dt_arena_destroy(of.scratch);
     return status;
