@@ -47,9 +47,11 @@ int64_t dt_exchange_most_of_one(const dt_exchange *exchange) {
     return most;
 }
 
-/* Slot 0 is there without nodes too. */
+/* Nodes, and slot 0 without any, where that has the same bytes of the image. */
 static bool is_of_another(const dt_exchange *exchange, int slot) {
-    return exchange->like != NULL && (slot == 0 || slot < exchange->schedule.n_nodes);
+    if (exchange->like == NULL || (slot > 0 && slot >= exchange->schedule.n_nodes)) return false;
+    const dt_schedule_slot *own = &exchange->schedule.slots[slot], *other = &exchange->like->schedule.slots[slot];
+    return own->first == other->first && own->n_bytes == other->n_bytes;
 }
 
 int64_t dt_exchange_bytes(const dt_exchange *exchange) {

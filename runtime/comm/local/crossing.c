@@ -357,31 +357,39 @@ static void share_rows(const dt_group *group, const dt_local_hub *hub, const cro
     }
 }
 
-/* Of what is shared out: this process's share, as this member has it or another one, or takes it. */
+static bool is_all_here(const crossing_piece *piece) { return piece->exchange->schedule.slots[0].n_bytes == piece->image->n_bytes; }
+
+/* Of what is shared out: this process's share, as this member has it or another one, or takes it; of one that has no more than its part of a piece,
+ * that. */
 static void share_own(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
     const dt_bucket_range *range = &piece->image->ranges[0];
     const dt_collective_part *part = dt_local_part(hub, group->rank, range->tensor);
-    int here = hub->options.roles.process;
-    range_share own = share_of(group, hub, range, (size_t)part->shares[here], (size_t)part->shares[here + 1]);
+    const dt_schedule_slot *slot = &piece->exchange->schedule.slots[0];
+    int64_t bytes = (int64_t)dt_dtype_bytes(crossing_dtype(part)), first = slot->first / bytes, end = (slot->first + slot->n_bytes) / bytes;
+    if (is_all_here(piece)) {
+        first = part->shares[hub->options.roles.process];
+        end = part->shares[hub->options.roles.process + 1];
+    }
+    range_share own = share_of(group, hub, range, (size_t)first, (size_t)end);
     if (part->kind != DT_COLLECTIVE_ALL_GATHER) {
         take_share(hub, piece, range->tensor, own, arena, work);
     } else if (own.n > 0) {
         const char *source = dt_local_owner(hub, group->rank, range->tensor)->sources[0];
-        put(piece, part, source + own.first * dt_dtype_bytes(part->dtype), own, arena, work);
+        put(piece, part, source + own.first * (size_t)bytes, own, arena, work);
     }
 }
 
 /* What a member does for a piece: its share of each range of sums, before; and of each that all processes have in the end, after. What is in pieces
- * of its own it does with the first one. */
+ * of its own it does with the first one, where all of it is in one place. */
 static void share_piece(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
     const dt_collective_part *first = dt_local_part(hub, group->rank, piece->image->ranges[0].tensor);
-    bool adds = piece->exchange->kind != DT_COLLECTIVE_ALL_GATHER, is_all_here = piece->exchange->schedule.slots[0].n_bytes == piece->image->n_bytes;
-    if (piece->exchange->like != NULL) return;
+    bool adds = piece->exchange->kind != DT_COLLECTIVE_ALL_GATHER;
+    if (piece->exchange->like != NULL && is_all_here(piece)) return;
     for (int r = 0; r < piece->image->n_ranges; r++) {
         const dt_bucket_range *range = &piece->image->ranges[r];
         range_share share = share_of_range(group, hub, range);
         if (adds) add_nodes(hub, range->tensor, piece->exchange, share.first, share.n, share.at, arena, &work->before);
-        if (!piece->lands && piece->exchange->kind != DT_COLLECTIVE_REDUCE_SCATTER && is_all_here)
+        if (!piece->lands && piece->exchange->kind != DT_COLLECTIVE_REDUCE_SCATTER && is_all_here(piece))
             take_share(hub, piece, range->tensor, share, arena, work);
     }
     if (piece->lands) return;
