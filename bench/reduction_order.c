@@ -45,19 +45,19 @@ static const dt_step_context at = {.step = "train"};
 /* ---- one round ---- */
 
 static dt_status *add_in_tree(const sums *of, int rank) {
-    DT_TRY(dt_group_meet(of->groups[rank], DT_GROUP_ALL, &at, "all gradients"));
+    DT_TRY(dt_group_meet(of->groups[rank], &at, "all gradients"));
     for (size_t o = 0; o < of->work[rank].operations.n; o++) {
         const dt_operation_reduce *reduce = &of->work[rank].operations.items[o].reduce;
         for (int r = 0; r < reduce->n; r++) dt_reduce(&reduce->reductions[r], of->scratch[rank]);
     }
-    return dt_group_meet(of->groups[rank], DT_GROUP_ALL, &at, "all gradients");
+    return dt_group_meet(of->groups[rank], &at, "all gradients");
 }
 
 static dt_status *add_as_they_come(const sums *of, int rank) {
     size_t n_blocks = (of->n + BLOCK - 1) / BLOCK, share = (size_t)rank;
     size_t first = n_blocks * share / RANKS * BLOCK, end = n_blocks * (share + 1) / RANKS * BLOCK;
     if (end > of->n) end = of->n;
-    DT_TRY(dt_group_meet(of->groups[rank], DT_GROUP_ALL, &at, "all gradients"));
+    DT_TRY(dt_group_meet(of->groups[rank], &at, "all gradients"));
     for (size_t e = first; e < end; e += BLOCK) {
         size_t n = end - e < BLOCK ? end - e : BLOCK;
         float *restrict sum = of->target + e;
@@ -67,7 +67,7 @@ static dt_status *add_as_they_come(const sums *of, int rank) {
             for (size_t i = 0; i < n; i++) sum[i] += leaf[i];
         }
     }
-    return dt_group_meet(of->groups[rank], DT_GROUP_ALL, &at, "all gradients");
+    return dt_group_meet(of->groups[rank], &at, "all gradients");
 }
 
 static dt_status *add_up(void *context, int member) {

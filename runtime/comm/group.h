@@ -1,8 +1,8 @@
 /* group: what replicas exchange through.
  *
  * A process holds a contiguous run of the microbatches of all replicas, and deals them to its members, in order: each is an executor of this process.
- * The first ones may get none (dt_microbatches_first_of_member). Members that share memory form a domain. All members make the same calls in the same
- * order. What other processes hold, the group gets from them (processes.h).
+ * The first ones may get none (dt_microbatches_first_of_member). All members make the same calls in the same order. What other processes hold, the
+ * group gets from them (processes.h).
  *
  * A collective is published once, before the first step: where each member leaves its part, and where it wants the result. The group then says what
  * this member has to do for it on its device's own queue: reductions before and after what crosses processes, where there are others. What comes out
@@ -77,7 +77,7 @@ typedef struct dt_group_kind {
     dt_status *(*lower)(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work);
     size_t (*device_bytes)(const dt_group *group);
     void (*place)(dt_group *group, void *memory);
-    dt_status *(*meet)(dt_group *group, dt_group_scope scope, const dt_step_context *context, const char *label);
+    dt_status *(*meet)(dt_group *group, const dt_step_context *context, const char *label);
     void (*abort)(dt_group *group, const char *reason);
     void (*close)(dt_group *group);
 } dt_group_kind;
@@ -86,7 +86,6 @@ struct dt_group { /* the head of every implementation's own struct */
     const dt_group_kind *kind;
     uint64_t id;                                              /* the same for all members, and of no other group of this process */
     int rank, n_ranks;                                        /* of this member; of this process's */
-    int first_domain_rank, n_domain_ranks;                    /* the members that share its memory, this one included */
     int first_microbatch, n_microbatches, n_all_microbatches; /* of this member; of all processes */
     dt_microbatches rows;                                     /* where their rows are */
 };
@@ -107,9 +106,9 @@ static inline dt_status *dt_group_lower(dt_group *group, int first, int n, dt_ar
 static inline size_t dt_group_device_bytes(const dt_group *group) { return group->kind->device_bytes(group); }
 static inline void dt_group_place(dt_group *group, void *memory) { group->kind->place(group, memory); }
 
-/* Returns when all members of `scope` have come here. What each wrote before, all see after. */
-static inline dt_status *dt_group_meet(dt_group *group, dt_group_scope scope, const dt_step_context *context, const char *label) {
-    return group->kind->meet(group, scope, context, label);
+/* Returns when all members have come here. What each wrote before, all see after. */
+static inline dt_status *dt_group_meet(dt_group *group, const dt_step_context *context, const char *label) {
+    return group->kind->meet(group, context, label);
 }
 
 /* This member cannot go on; `reason` is what the others' errors say. */

@@ -23,7 +23,7 @@ typedef enum dt_operation_kind {
     DT_OPERATION_READ_BACK,  /* from the device's memory to the host's */
 
     /* what no device sees: the thread of an executor does it, between two sequences */
-    DT_OPERATION_MEET,       /* executors wait for one another */
+    DT_OPERATION_MEET,       /* the executors of this process wait for one another */
     DT_OPERATION_ARRIVE,     /* at a gate (runtime/comm/gate.h): what the last one who does opens */
     DT_OPERATION_PASS,       /* what follows runs once the gate is open */
     DT_OPERATION_AWAIT,      /* what the gate has begun is over */
@@ -72,12 +72,6 @@ typedef struct dt_operation_copy {
     size_t bytes;
 } dt_operation_copy;
 
-/* Of MEET. */
-typedef enum dt_group_scope {
-    DT_GROUP_ALL,   /* every member of this process */
-    DT_GROUP_DOMAIN /* the members of this one's memory */
-} dt_group_scope;
-
 typedef struct dt_operation {
     dt_operation_kind kind;
     bool beside; /* after what is before it, while what follows runs, until JOIN. Those that are beside the rest run in their order. Of what devices
@@ -89,7 +83,6 @@ typedef struct dt_operation {
         dt_operation_all_reduce all_reduce;
         dt_operation_collective collective;
         dt_operation_copy copy; /* COPY and READ_BACK */
-        dt_group_scope scope;   /* MEET */
         struct dt_gate *gate;   /* ARRIVE, PASS and AWAIT */
     };
 } dt_operation;

@@ -178,7 +178,7 @@ static dt_status *cut_complete(cutter *in, const dt_operation_collective *collec
 
 /* Between two meetings, if there is anybody to meet. */
 static dt_status *cut_collective(cutter *in, const dt_operation_collective *collective, bool counts_all) {
-    const dt_operation meeting = {.kind = DT_OPERATION_MEET, .scope = DT_GROUP_ALL}, join = {.kind = DT_OPERATION_JOIN};
+    const dt_operation meeting = {.kind = DT_OPERATION_MEET}, join = {.kind = DT_OPERATION_JOIN};
     DT_TRY(lower(in, collective));
     bool has_others = in->executor->group->n_ranks > 1, beside = in->n_complete > 0; /* some are, whose order the others are to keep */
     add_complete(in, in->work.n_buckets, beside);
@@ -418,7 +418,7 @@ static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequenc
 static dt_status *wait_for_others(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
     dt_device_event *arrived = executor->arrived[executor->n_meetings % 2];
     DT_TRY(dt_device_signal(executor->device, arrived));
-    DT_TRY(dt_group_meet(executor->group, stage->own->scope, context, stage->label));
+    DT_TRY(dt_group_meet(executor->group, context, stage->label));
     for (int p = 0; p < executor->n_peers && executor->device->kind->wait != NULL; p++)
         if (executor->peers[p] != executor) DT_TRY(dt_device_wait(executor->device, executor->peers[p]->arrived[executor->n_meetings % 2]));
     executor->n_meetings++;
@@ -456,8 +456,7 @@ static dt_status *meet(dt_executor *executor, const dt_executor_stage *stage, co
     double began = seconds_now(executor);
     DT_TRY(wait_for_others(executor, stage, context));
     count_seconds(executor, began, false);
-    dt_recorder_end(executor->recorder,
-                    dt_executor_span(DT_SPAN_WAIT, "barrier", stage->own->scope == DT_GROUP_ALL ? stage->label : NULL, context, began));
+    dt_recorder_end(executor->recorder, dt_executor_span(DT_SPAN_WAIT, "barrier", stage->label, context, began));
     return NULL;
 }
 

@@ -28,9 +28,9 @@ char *dt_row_tables_memory(const dt_row_tables *tables, int variable);
 dt_status *dt_row_tables_initialize(dt_row_tables *tables, int64_t seed);
 
 /* Rows of a variable that this process has, one after another. */
-/* The same in memory of the caller's, which releases *values; which they are somebody else has said: DT_DATA_LOSS. */
-dt_status *dt_row_tables_copy(const dt_row_tables *tables, int variable, const int64_t *rows, int64_t n, char **values, size_t *bytes);
 void dt_row_tables_take(const dt_row_tables *tables, int variable, const int64_t *rows, int64_t n, float *values);
 void dt_row_tables_put(dt_row_tables *tables, int variable, const int64_t *rows, int64_t n, const float *values);
+/* The same in memory of the caller's, which releases *values; which they are somebody else has said: DT_DATA_LOSS. */
+dt_status *dt_row_tables_copy(const dt_row_tables *tables, int variable, const int64_t *rows, int64_t n, char **values, size_t *bytes);
 
 #endif

@@ -175,7 +175,7 @@ static int begin_buckets(const dt_group_work *work, int n_begun, int times) {
 static void exchange(member *self, int first, int n, const char *label, int times) {
     dt_group *group = self->group;
     dt_group_work work = {0};
-    assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, "start"));
+    assert_null(dt_group_meet(group, &context, "start"));
     pthread_mutex_lock(self->lock);
     assert_null(dt_group_lower(group, first, n, self->arena, &work));
     pthread_mutex_unlock(self->lock);
@@ -185,11 +185,11 @@ static void exchange(member *self, int first, int n, const char *label, int time
             dt_gate_arrive(work.buckets[b].complete, &context);
             n_begun = begin_buckets(&work, n_begun, i);
         }
-        assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, label));
+        assert_null(dt_group_meet(group, &context, label));
         assert_int_equal(begin_buckets(&work, n_begun, i), work.n_buckets);
         for (int b = 0; b < work.n_buckets; b++) run_operations(&work.buckets[b].behind, 0, i);
         run_operations(&work.operations, 0, i);
-        assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, label));
+        assert_null(dt_group_meet(group, &context, label));
     }
 }
 
@@ -518,7 +518,7 @@ static void early_body(member *self, void *shared) {
                                         .complete_after = early_parts[i].complete_after,
                                         .label = "g"};
     dt_group_publish(group, parts);
-    assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, "start"));
+    assert_null(dt_group_meet(group, &context, "start"));
     pthread_mutex_lock(self->lock);
     assert_null(dt_group_lower(group, 0, N_PARTS, self->arena, &work));
     pthread_mutex_unlock(self->lock);
@@ -533,10 +533,10 @@ static void early_body(member *self, void *shared) {
     fill_early(test, group, 2);
     dt_gate_arrive(work.buckets[1].complete, &context);
     n_begun = begin_buckets(&work, n_begun, 1);
-    assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, "g"));
+    assert_null(dt_group_meet(group, &context, "g"));
     assert_int_equal(begin_buckets(&work, n_begun, 1), 2);
     for (int b = 0; b < 2; b++) run_operations(&work.buckets[b].behind, 0, 1);
-    assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, "g"));
+    assert_null(dt_group_meet(group, &context, "g"));
 }
 
 static void what_is_complete_early_crosses_early(void **state) {
@@ -565,27 +565,23 @@ static void what_is_complete_early_crosses_early(void **state) {
 
 /* ---- meeting ---- */
 
-/* Each scope is a meeting of its own. */
 static void meeting_body(member *self, void *shared) {
-    atomic_int *n_arrived = shared; /* by scope */
+    atomic_int *n_arrived = shared;
     dt_group *group = self->group;
     for (int turn = 1; turn <= 200; turn++) {
-        atomic_fetch_add(&n_arrived[0], 1);
-        assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, "barrier"));
-        assert_true(atomic_load(&n_arrived[0]) >= turn * group->n_ranks);
-        assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, "barrier"));
-        assert_true(atomic_load(&n_arrived[0]) <= (turn + 1) * group->n_ranks);
-        atomic_fetch_add(&n_arrived[1], 1);
-        assert_null(dt_group_meet(group, DT_GROUP_DOMAIN, &context, "barrier"));
-        assert_true(atomic_load(&n_arrived[1]) >= turn * group->n_domain_ranks);
+        atomic_fetch_add(n_arrived, 1);
+        assert_null(dt_group_meet(group, &context, "barrier"));
+        assert_true(atomic_load(n_arrived) >= turn * group->n_ranks);
+        assert_null(dt_group_meet(group, &context, "barrier"));
+        assert_true(atomic_load(n_arrived) <= (turn + 1) * group->n_ranks);
     }
 }
 
 static void a_meeting_lets_nobody_pass_before_all_have_come(void **state) {
     (void)state;
     for (int n = 1; n <= MOST_RANKS; n++) {
-        atomic_int n_arrived[2] = {0};
-        on_all_members(&implementations[0], ranks(n, n), meeting_body, n_arrived);
+        atomic_int n_arrived = 0;
+        on_all_members(&implementations[0], ranks(n, n), meeting_body, &n_arrived);
     }
 }
 
@@ -598,7 +594,6 @@ static void a_member_knows_where_it_is(void **state) {
         bool is_first = before == NULL || before->id != group->id; /* of its process */
         assert_int_equal(group->rank, is_first ? 0 : before->rank + 1);
         assert_int_equal(group->n_ranks, 4 / of.n_processes);
-        assert_true(group->first_domain_rank == 0 && group->n_domain_ranks == group->n_ranks);
         assert_int_equal(group->first_microbatch, before == NULL ? 0 : before->first_microbatch + before->n_microbatches);
         assert_true(group->n_microbatches >= 2 && group->n_all_microbatches == 9);
     }
@@ -619,9 +614,9 @@ static void abort_body(member *self, void *shared) {
     dt_group *group = self->group;
     if (self->index == 1) dt_group_abort(group, "device 1: out of order");
     dt_status *status = NULL; /* a meeting of one hears it as soon as anybody does */
-    while (status == NULL) status = dt_group_meet(group, DT_GROUP_ALL, &context, "barrier");
+    while (status == NULL) status = dt_group_meet(group, &context, "barrier");
     expect_aborted(status, "device 1: out of order");
-    expect_aborted(dt_group_meet(group, DT_GROUP_ALL, &context, "barrier"), "device 1: out of order");
+    expect_aborted(dt_group_meet(group, &context, "barrier"), "device 1: out of order");
 }
 
 static void a_member_that_fails_takes_the_others_along(void **state) { on_all_members(*state, ranks(3, 3), abort_body, NULL); }
@@ -631,7 +626,7 @@ static void blame_body(member *self, void *shared) {
     (void)shared;
     if (self->index == 0) dt_processes_blame(self->processes, 2, "process 2 has other data");
     dt_status *status = NULL;
-    while (status == NULL) status = dt_group_meet(self->group, DT_GROUP_ALL, &context, "barrier");
+    while (status == NULL) status = dt_group_meet(self->group, &context, "barrier");
     assert_int_equal(dt_status_code(status), self->index == 2 ? DT_FAILED_PRECONDITION : DT_ABORTED);
     assert_string_equal(dt_status_message(status), "process 2 has other data");
     dt_status_free(status);
@@ -645,8 +640,7 @@ static void whose_fault_it_is_hears_so_in_a_meeting(void **state) {
 static void missing_body(member *self, void *shared) {
     (void)shared;
     if (self->index == 2) usleep(400 * 1000);
-    expect_aborted(dt_group_meet(self->group, DT_GROUP_ALL, &context, "Cnn/conv2d_1/kernel"),
-                   "device 2 missing at train 57, segment 3, Cnn/conv2d_1/kernel");
+    expect_aborted(dt_group_meet(self->group, &context, "Cnn/conv2d_1/kernel"), "device 2 missing at train 57, segment 3, Cnn/conv2d_1/kernel");
 }
 
 static void who_does_not_come_in_time_is_named(void **state) {

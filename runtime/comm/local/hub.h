@@ -7,13 +7,9 @@
 
 #include <pthread.h>
 
-enum {
-    DT_N_SCOPES = DT_GROUP_DOMAIN + 1
-};
-
 /* What one rank shows the others. Cache lines of its own: it is written at each meeting and read by all. */
 typedef struct dt_seat {
-    _Alignas(128) _Atomic uint32_t n_arrivals[DT_N_SCOPES]; /* meetings that the rank has come to */
+    _Alignas(128) _Atomic uint32_t n_arrivals; /* meetings that the rank has come to */
     const dt_collective_part *parts;
 } dt_seat;
 
@@ -38,7 +34,7 @@ struct dt_local_hub {
 typedef struct dt_local_member {
     dt_group group;
     dt_local_hub *hub;
-    uint32_t n_arrivals[DT_N_SCOPES]; /* own */
+    uint32_t n_arrivals; /* own */
 } dt_local_member;
 
 /* Part i as rank `rank` published it. */

@@ -40,24 +40,17 @@ static dt_status *aborted(dt_local_hub *hub) {
 
 /* ---- meeting ---- */
 
-static bool has_arrived(dt_local_hub *hub, int rank, dt_group_scope scope, uint32_t n_arrivals) {
-    return (int32_t)(atomic_load(&hub->seats[rank].n_arrivals[scope]) - n_arrivals) >= 0;
-}
-
-/* Ranks [*first, *end) of a scope. */
-static void ranks_of(const dt_group *group, dt_group_scope scope, int *first, int *end) {
-    *first = scope == DT_GROUP_DOMAIN ? group->first_domain_rank : 0;
-    *end = scope == DT_GROUP_DOMAIN ? group->first_domain_rank + group->n_domain_ranks : group->n_ranks;
+static bool has_arrived(dt_local_hub *hub, int rank, uint32_t n_arrivals) {
+    return (int32_t)(atomic_load(&hub->seats[rank].n_arrivals) - n_arrivals) >= 0;
 }
 
 /* The deadline has come: says who is missing, and where the others wait. */
-static dt_status *give_up(dt_local_member *self, dt_group_scope scope, const dt_step_context *context, const char *label) {
+static dt_status *give_up(dt_local_member *self, const dt_step_context *context, const char *label) {
     dt_local_hub *hub = self->hub;
     dt_text text = {0};
-    int n_missing = 0, first, end;
-    ranks_of(&self->group, scope, &first, &end);
-    for (int rank = first; rank < end; rank++)
-        if (!has_arrived(hub, rank, scope, self->n_arrivals[scope])) dt_text_format(&text, "%s%d", n_missing++ == 0 ? "device " : " and ", rank);
+    int n_missing = 0;
+    for (int rank = 0; rank < self->group.n_ranks; rank++)
+        if (!has_arrived(hub, rank, self->n_arrivals)) dt_text_format(&text, "%s%d", n_missing++ == 0 ? "device " : " and ", rank);
     dt_text_format(&text, " missing at %s %" PRId64 ", segment %d, %s, after %g s", context->step, context->number, context->segment, label,
                    hub->options.deadline_seconds);
     const char *reason = text.data != NULL ? text.data : "a device is missing";
@@ -67,23 +60,22 @@ static dt_status *give_up(dt_local_member *self, dt_group_scope scope, const dt_
     return aborted(hub);
 }
 
-static dt_status *meet(dt_group *group, dt_group_scope scope, const dt_step_context *context, const char *label) {
+static dt_status *meet(dt_group *group, const dt_step_context *context, const char *label) {
     dt_local_member *self = (dt_local_member *)group;
     dt_local_hub *hub = self->hub;
     double deadline = INFINITY;
-    int rank, end;
-    ranks_of(group, scope, &rank, &end);
-    if (rank + 1 >= end) return atomic_load(&hub->aborted) ? aborted(hub) : NULL;
-    uint32_t n_arrivals = ++self->n_arrivals[scope];
-    atomic_store(&hub->seats[group->rank].n_arrivals[scope], n_arrivals);
+    int rank = 0, end = group->n_ranks;
+    if (end == 1) return atomic_load(&hub->aborted) ? aborted(hub) : NULL;
+    uint32_t n_arrivals = ++self->n_arrivals;
+    atomic_store(&hub->seats[group->rank].n_arrivals, n_arrivals);
     dt_event_advance(&hub->arrivals);
     for (;;) {
         uint32_t seen = dt_event_value(&hub->arrivals);
         if (atomic_load(&hub->aborted)) return aborted(hub);
-        while (rank < end && has_arrived(hub, rank, scope, n_arrivals)) rank++;
+        while (rank < end && has_arrived(hub, rank, n_arrivals)) rank++;
         if (rank >= end) return NULL;
         if (deadline == (double)INFINITY) deadline = dt_seconds_now() + hub->options.deadline_seconds;
-        if (!dt_event_wait(&hub->arrivals, seen, hub->may_look, deadline)) return give_up(self, scope, context, label);
+        if (!dt_event_wait(&hub->arrivals, seen, hub->may_look, deadline)) return give_up(self, context, label);
     }
 }
 
@@ -298,8 +290,6 @@ dt_status *dt_local_hub_join(dt_local_hub *hub, int rank, dt_group **group) {
                              .id = (uint64_t)(uintptr_t)hub,
                              .rank = rank,
                              .n_ranks = options->n_ranks,
-                             .first_domain_rank = options->shares_memory ? 0 : rank,
-                             .n_domain_ranks = options->shares_memory ? options->n_ranks : 1,
                              .first_microbatch = dt_local_first_microbatch(hub, rank),
                              .n_microbatches = dt_local_first_microbatch(hub, rank + 1) - dt_local_first_microbatch(hub, rank),
                              .n_all_microbatches = options->n_all_microbatches,

@@ -12,7 +12,7 @@ typedef struct dt_local_hub dt_local_hub;
 
 typedef struct dt_local_hub_options {
     int n_ranks;
-    bool shares_memory;     /* whether the members are one domain; else each is its own */
+    bool shares_memory;     /* the members: what they name may be one place */
     int first_microbatch;   /* of this process, among those of all */
     int n_idle;             /* ranks that hold no microbatches, the first ones */
     int n_microbatches;     /* of this process; as many as the other ranks at least */
