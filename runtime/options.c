@@ -279,6 +279,9 @@ int64_t dt_option_number(const dt_option *option, const dt_run_options *options)
         for (int i = 0; i < *(const int *)((const char *)options + option->said); i++)
             hash = mix((uint64_t)hash, (*(const char *const *const *)member)[i]);
         return hash;
+    case DT_OPTION_COUNT: return *(const int *)member;
+    case DT_OPTION_SECONDS:
+    case DT_OPTION_NUMBER: return (int64_t)dt_hash_bytes(member, sizeof(double), DT_HASH_SEED);
     default: return mix(DT_HASH_SEED, *(const char *const *)member);
     }
 }

@@ -73,7 +73,8 @@ static dt_status *prepare(const dtrt_session *session, const char *folder, int *
     return dt_session_leads(session->session) ? dt_checkpoint_prepare(folder, lock) : NULL;
 }
 
-/* What fails after all has been copied is everybody's error, and the run goes on. */
+/* What fails after all has been copied is everybody's error, and the run goes on. Where process 0 collects what is shared out, nobody copies: what
+ * fails then ends the run. */
 static dt_status *save_together(dtrt_session *session, const char *folder, char *written) {
     int lock;
     bool began;

@@ -112,6 +112,7 @@ typedef struct cutter {
     bool is_lowered;
     dt_group_work work;
     int n_complete; /* of its buckets */
+    bool counted;   /* there was a JOIN that counts all */
 } cutter;
 
 static void end_sequence(cutter *in, stage_maker *to) {
@@ -177,7 +178,7 @@ static dt_status *cut_complete(cutter *in, const dt_operation_collective *collec
 }
 
 /* Between two meetings, if there is anybody to meet. */
-static dt_status *cut_collective(cutter *in, const dt_operation_collective *collective, bool counts_all) {
+static dt_status *cut_collective(cutter *in, const dt_operation_collective *collective, bool has_all) {
     const dt_operation meeting = {.kind = DT_OPERATION_MEET}, join = {.kind = DT_OPERATION_JOIN};
     DT_TRY(lower(in, collective));
     bool has_others = in->executor->group->n_ranks > 1, beside = in->n_complete > 0; /* some are, whose order the others are to keep */
@@ -187,7 +188,8 @@ static dt_status *cut_collective(cutter *in, const dt_operation_collective *coll
         if (beside) add_operation(in, &in->stages, join, false);
     } else if (in->work.n_buckets > 0) {
         end_sequence(in, &in->beside);
-        in->about.counts_all = counts_all;
+        in->about.counts_all = has_all && !in->counted;
+        in->counted |= has_all;
         in->about.end_beside = (int)in->beside.stages.n;
         add_operation(in, &in->stages, join, true);
         in->about.counts_all = false;
@@ -215,15 +217,12 @@ static dt_status *cut(dt_executor *executor, int f, int slot, dt_arena *arena, d
     dt_operations made = dt_operations_of(&options, f, function->first_collective, slot, arena);
     cutter in = {.executor = executor, .arena = arena, .name = executor->memory.artifact->functions[f].name, .about.label = ""};
     size_t last_counter = last_of_microbatches(executor, &made);
-    bool had_all = false;
     for (size_t i = 0; i < made.list.n; i++) {
         const dt_operation *one = &made.list.items[i];
-        bool counts_all = i > last_counter && !had_all;
         if (one->kind == DT_OPERATION_COMPLETE) {
             DT_TRY(cut_complete(&in, &one->collective));
         } else if (one->kind == DT_OPERATION_COLLECTIVE) {
-            had_all |= counts_all;
-            DT_TRY(cut_collective(&in, &one->collective, counts_all));
+            DT_TRY(cut_collective(&in, &one->collective, i > last_counter));
         } else {
             if (one->kind == DT_OPERATION_MEET) in.about.label = "barrier";
             add_operation(&in, &in.stages, *one, is_own(one->kind));
@@ -508,11 +507,12 @@ static dt_status *do_own(dt_executor *executor, const dt_executor_function *func
     case DT_OPERATION_MEET: return meet(executor, stage, context);
     case DT_OPERATION_JOIN: return join(executor, function, stage, values);
     case DT_OPERATION_AWAIT: return await(executor, stage, function->n_runs, context);
-    default: break;
+    default:
+        assert(stage->own->kind == DT_OPERATION_ARRIVE);
+        DT_TRY(arrive(executor, stage->own->gate, context));
+        if (!executor->device->kind->reads_host) return NULL; /* queues of other devices may be behind their threads until all meet */
+        return run_beside(executor, function, function->lists[executor->slot]->beside.n, values);
     }
-    DT_TRY(arrive(executor, stage->own->gate, context));
-    if (!executor->device->kind->reads_host) return NULL; /* queues of other devices may be behind their threads until all meet */
-    return run_beside(executor, function, function->lists[executor->slot]->beside.n, values);
 }
 
 /* Where the device was in the program. Of a group that failed the message says it all. */

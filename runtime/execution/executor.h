@@ -72,7 +72,7 @@ typedef struct dt_executor {
     void *crossing_memory;
     dt_executor_times *times;              /* NULL: nobody asks, and nothing is measured */
     struct dt_numerics *numerics;          /* what is not finite (numerics.h); NULL: nobody asks */
-    dt_status *(*computed)(void *context); /* at such a stage, before anything of it crosses: results of rows are there; NULL: nobody asks */
+    dt_status *(*computed)(void *context); /* at such a stage, before the last of it begins to cross: results of rows are there; NULL: nobody asks */
     void *computed_context;
     void (*counted)(void *context); /* at a stage that counts_all, while what crosses is on its way; NULL: nobody asks */
     void *counted_context;
