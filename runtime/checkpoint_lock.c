@@ -79,7 +79,7 @@ void dt_checkpoint_unlock(int lock) {
     close(lock);
 }
 
-/* What all see alike who share the folder; 0: nothing. */
+/* What all see alike who share the folder, and may write in it; 0: nothing. */
 static dt_status *look(const char *folder, uint64_t *seen) {
     dt_text path = {0};
     char *data = NULL;
@@ -87,7 +87,7 @@ static dt_status *look(const char *folder, uint64_t *seen) {
     dt_text_format(&path, "%s/.lock", folder);
     dt_status *status = path.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
     if (status == NULL && dt_file_exists(path.data)) status = dt_file_read(path.data, &data, &n);
-    *seen = n > 0 ? dt_hash_bytes(data, n, DT_HASH_SEED) | 1 : 0;
+    *seen = n > 0 && access(folder, W_OK | X_OK) == 0 ? dt_hash_bytes(data, n, DT_HASH_SEED) | 1 : 0;
     dt_release(data);
     dt_text_free(&path);
     return status;

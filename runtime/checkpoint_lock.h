@@ -13,8 +13,8 @@
 dt_status *dt_checkpoint_lock(const char *folder, int *lock);
 void dt_checkpoint_unlock(int lock); /* -1 is allowed */
 
-/* Once process 0 has locked it, whether all processes see the folder, who is named there: each calls it. *mark: of the run, odd; 0: they do not,
- * and *other is the first that sees another one, -1 where none can tell. */
+/* Once process 0 has locked it, whether all processes see the folder, who is named there, and may write in it: each calls it. *mark: of the run, odd;
+ * 0: they do not, and *other is the first that does not, -1 where none can tell. */
 dt_status *dt_checkpoint_find_mark(const char *folder, dt_processes *processes, uint64_t *mark, int *other);
 
 #endif

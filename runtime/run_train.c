@@ -173,8 +173,8 @@ static void warn_of_folder(const training *run) {
     dt_processes_print_name(run->options->processes, run->other, other, sizeof other);
     dt_log_remark(
         run->log, "warning",
-        "%s: not all processes see the same folder there: %s sees another one than process 0, which writes the checkpoints; --resume needs one "
-        "that all machines share",
+        "%s: not all processes see the same folder there and may write in it: %s does not, so process 0 writes the checkpoints alone; --resume needs "
+        "one that all machines share",
         run->options->checkpoint_dir, other);
 }
 
