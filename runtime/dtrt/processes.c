@@ -70,6 +70,14 @@ static dt_status *check_process(const dtrt_processes *processes) {
                     (long)processes->process);
 }
 
+/* What is closed all the same: by another code the caller knows what is not. */
+static dt_status *as_aborted(dt_status *status) {
+    if (status == NULL || dt_status_code(status) == DT_ABORTED) return status;
+    dt_status *aborted = dt_error(DT_ABORTED, "%s", dt_status_message(status));
+    dt_status_free(status);
+    return aborted;
+}
+
 dt_status *dtrt_processes_close(dtrt_processes *processes) {
     if (processes == NULL) return NULL;
     DT_TRY(check_process(processes));
@@ -78,7 +86,7 @@ dt_status *dtrt_processes_close(dtrt_processes *processes) {
         return dt_error(DT_FAILED_PRECONDITION, "%d session%s of these processes %s there: destroy them first", n, dt_plural(n),
                         n == 1 ? "is" : "are");
     dt_api_call call = {.name = "dtrt_processes_close"};
-    dt_status *status = dt_api_conclude_without_session(processes, dt_api_agree_without_session(processes, &call, NULL));
+    dt_status *status = as_aborted(dt_api_conclude_without_session(processes, dt_api_agree_without_session(processes, &call, NULL)));
     dt_processes_close(processes->processes, status != NULL);
     dt_release(processes);
     return status;
