@@ -1,0 +1,48 @@
+"""dtrun info --processes says what a run sends: its bytes, rounded as it prints them, are those of the exchanges that a timeline has of a step, without
+the records of the step itself."""
+import collections
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+import layouts
+from timeline import Timeline
+from training import FOLDER, check, finish
+
+SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+ROW = re.compile(r" +\d+ +\w+ +\d+ +[\d.]+ (?:B|KiB|MiB) +\d+ +\w+ +\d+ +([\d.]+) (B|KiB|MiB) .*")
+
+
+def said_of(case, n, replicas, flags):
+    """Bytes of a step that trains, of the process that sends most, and how much rounding may be."""
+    text = subprocess.run(["dtrun", "info", case.artifact, "--processes", str(n), "--replicas", str(replicas), *flags], capture_output=True, text=True,
+                          check=True).stdout
+    rows = [ROW.fullmatch(line) for line in re.search(r"^step train:.*?(?=^step |\Z)", text, re.MULTILINE | re.DOTALL).group().splitlines()]
+    rows = [(float(row[1]) * SIZES[row[2]], 0.05 * SIZES[row[2]] if row[2] != "B" else 0) for row in rows if row]
+    return sum(row[0] for row in rows), sum(row[1] for row in rows)
+
+
+def sent_by(case, n, replicas, flags):
+    """The same of each process in each step of a run."""
+    path = FOLDER / "trace.json"
+    layouts.mpirun("openmpi", n, "train", case, *case.flags(replicas), "--devices", "cpu:1x1", "--timeline", path, "--max-steps", 3, *flags)
+    bytes_of = collections.Counter()
+    for begin, _ in Timeline(path).exchanges:
+        a = begin["args"]
+        if a["function"] == "train" and begin["name"] != "records":
+            bytes_of[begin["pid"], a["step"]] += a["bytes"]
+    return bytes_of
+
+
+for case in (layouts.net(), layouts.pairs(), layouts.halves(), layouts.wide()):
+    for n, replicas, flags in ((2, 2, []), (3, 4, []), (2, 4, ["--shard-optimizer"])):
+        said, rounding = said_of(case, n, replicas, [f"--global-batch={case.batch // replicas * replicas}", *flags])
+        sent = sent_by(case, n, replicas, flags)
+        name = f"{case.artifact}, {n} processes, {replicas} replicas {flags}: {said} said, {dict(sent)}"
+        check(len(sent) == 3 * n, name)
+        # Where all send alike the sum of what is said is one process's; else each row is of the one that sends most of it.
+        exact = n == 2 and not flags
+        check(all(bytes <= said + rounding for bytes in sent.values()) and (not exact or max(sent.values()) >= said - rounding), name)
+finish()
