@@ -40,10 +40,6 @@ static char *below(const char *folder, const char *file) { return join(folder, "
 
 /* ---- writing ---- */
 
-static bool belongs(const dt_artifact_variable *variable, bool slots) {
-    return variable->kind != DT_VARIABLE_LAUNCH && (variable->kind == DT_VARIABLE_SLOT) == slots;
-}
-
 dt_status *dt_checkpoint_make_unfinished(const char *folder, int64_t step, uint64_t mark, char **unfinished) {
     char suffix[24] = "";
     if (mark != 0) snprintf(suffix, sizeof suffix, "-%016" PRIx64, mark);
@@ -212,12 +208,12 @@ dt_status *dt_checkpoint_check_new(const char *folder) {
 /* ---- reading ---- */
 
 /* What the program wants and what the file holds, where they are not the same. */
-static dt_status *compare(const dt_artifact *artifact, const char *path, const dt_safetensors *file, bool slots) {
+static dt_status *compare(const dt_artifact *artifact, const char *path, const dt_safetensors *file, int which) {
     dt_text missing = {0}, extra = {0};
     int n_missing = 0, n_matched = 0;
     for (int i = 0; i < artifact->n_variables; i++) {
         const dt_artifact_variable *variable = &artifact->variables[i];
-        if (!belongs(variable, slots)) continue;
+        if (dt_checkpoint_file_of(variable) != which) continue;
         const dt_safetensor *found = dt_safetensors_find(file, variable->path);
         const dt_artifact_tensor *tensor = &variable->tensor;
         bool same = found != NULL && found->dtype == tensor->dtype && found->n_dims == tensor->n_dims;
@@ -233,7 +229,7 @@ static dt_status *compare(const dt_artifact *artifact, const char *path, const d
     int n_unused = file->n - n_matched;
     for (int i = 0, n_listed = 0; i < file->n && n_listed < MOST_LISTED; i++) {
         int variable = dt_artifact_find_variable(artifact, file->tensors[i].name);
-        if (variable >= 0 && belongs(&artifact->variables[variable], slots)) continue;
+        if (variable >= 0 && dt_checkpoint_file_of(&artifact->variables[variable]) == which) continue;
         dt_text_format(&extra, "\n  file: %s ", file->tensors[i].name);
         if (file->tensors[i].dtype != DT_N_DTYPES)
             dt_text_append_type(&extra, file->tensors[i].dtype, file->tensors[i].n_dims, file->tensors[i].dims);
@@ -262,14 +258,15 @@ static dt_status *set_variable(dt_session *session, int variable, dt_safetensors
     return NULL;
 }
 
-/* Slots of `optimizer`, which may be NULL, the others of `model`. */
-static dt_status *set_variables(dt_session *session, dt_safetensors *model, dt_safetensors *optimizer) {
+/* All that are in files: [DT_CHECKPOINT_FILES], of which some may be NULL. */
+static dt_status *set_variables(dt_session *session, dt_safetensors *const *files) {
     const dt_artifact *artifact = dt_session_artifact(session);
     char *piece = dt_allocate(DT_FILE_PIECE_BYTES);
     dt_status *status = piece == NULL ? no_memory() : NULL;
     for (int i = 0; i < artifact->n_variables && status == NULL; i++) {
         const dt_artifact_variable *variable = &artifact->variables[i];
-        dt_safetensors *file = belongs(variable, false) ? model : belongs(variable, true) ? optimizer : NULL;
+        int which = dt_checkpoint_file_of(variable);
+        dt_safetensors *file = which < DT_CHECKPOINT_FILES ? files[which] : NULL;
         const dt_safetensor *found = file != NULL ? dt_safetensors_find(file, variable->path) : NULL;
         if (found != NULL) status = set_variable(session, i, file, found, piece);
     }
@@ -323,18 +320,15 @@ dt_status *dt_checkpoint_read_state(const char *path, dt_checkpoint_state *state
 
 dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoint_state *state) {
     const dt_artifact *artifact = dt_session_artifact(session);
-    dt_safetensors *model = NULL, *optimizer = NULL;
+    dt_safetensors *files[DT_CHECKPOINT_FILES] = {0};
     *state = (dt_checkpoint_state){0};
     dt_status *status = read_state(path, state);
-    if (status == NULL) status = read_tensors(path, DT_CHECKPOINT_MODEL, state, &model);
-    if (status == NULL) status = read_tensors(path, DT_CHECKPOINT_OPTIMIZER, state, &optimizer);
+    for (int f = 0; f < DT_CHECKPOINT_FILES && status == NULL; f++) status = read_tensors(path, f, state, &files[f]);
     if (status != NULL) status = advise(status, path);
-    if (status == NULL) status = compare(artifact, path, model, false);
-    if (status == NULL) status = compare(artifact, path, optimizer, true);
+    for (int f = 0; f < DT_CHECKPOINT_FILES && status == NULL; f++) status = compare(artifact, path, files[f], f);
     if (status == NULL) status = dt_session_restore_launch(session, state->launch, path);
-    if (status == NULL) status = set_variables(session, model, optimizer);
-    dt_safetensors_free(model);
-    dt_safetensors_free(optimizer);
+    if (status == NULL) status = set_variables(session, files);
+    for (int f = 0; f < DT_CHECKPOINT_FILES; f++) dt_safetensors_free(files[f]);
     return status;
 }
 
@@ -346,15 +340,15 @@ static dt_status *read_model(const char *path, dt_checkpoint_state *state, dt_sa
 }
 
 dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path) {
-    dt_safetensors *file = NULL;
+    dt_safetensors *files[DT_CHECKPOINT_FILES] = {0};
     dt_checkpoint_state state;
-    dt_status *status = read_model(path, &state, &file);
+    dt_status *status = read_model(path, &state, &files[DT_CHECKPOINT_MODEL]);
     if (status != NULL) status = advise(status, path);
-    if (status == NULL) status = compare(dt_session_artifact(session), path, file, false);
+    if (status == NULL) status = compare(dt_session_artifact(session), path, files[DT_CHECKPOINT_MODEL], DT_CHECKPOINT_MODEL);
     if (status == NULL) status = dt_session_restore_launch(session, state.launch, path);
-    if (status == NULL) status = set_variables(session, file, NULL);
+    if (status == NULL) status = set_variables(session, files);
     dt_checkpoint_state_free(&state);
-    dt_safetensors_free(file);
+    dt_safetensors_free(files[DT_CHECKPOINT_MODEL]);
     return status;
 }
 

@@ -22,10 +22,6 @@ typedef struct layout {
     int64_t n_alike, alike; /* bytes of the file that all processes have; those that have a writer */
 } layout;
 
-static bool belongs(const dt_artifact_variable *variable, int file) {
-    return variable->kind != DT_VARIABLE_LAUNCH && (variable->kind == DT_VARIABLE_SLOT) == (file == DT_CHECKPOINT_OPTIMIZER);
-}
-
 static void add_piece(layout *in, dt_checkpoint_piece piece, int writer) {
     dt_checkpoint_plan *plan = in->plan;
     dt_checkpoint_part *last = plan->parts.n > 0 ? &plan->parts.items[plan->parts.n - 1] : NULL;
@@ -95,7 +91,7 @@ static dt_checkpoint_piece *list_variables(layout *in, int *n_listed) {
     for (int v = 0; v < artifact->n_variables; v++) {
         const dt_artifact_variable *variable = &artifact->variables[v];
         const dt_artifact_tensor *tensor = &variable->tensor;
-        if (!belongs(variable, in->file)) continue;
+        if (dt_checkpoint_file_of(variable) != in->file) continue;
         pieces[n] = (dt_checkpoint_piece){.variable = v, .n_bytes = variable->bytes};
         tensors[n++] = (dt_safetensor){
             .name = variable->path, .dtype = tensor->dtype, .n_dims = tensor->n_dims, .dims = tensor->dims, .n_bytes = variable->bytes};

@@ -29,6 +29,14 @@ enum {
 
 const char *dt_checkpoint_file_name(int file) { return file == DT_CHECKPOINT_MODEL ? "model.safetensors" : "optimizer.safetensors"; }
 
+int dt_checkpoint_file_of(const dt_artifact_variable *variable) {
+    switch (variable->kind) {
+    case DT_VARIABLE_LAUNCH: return DT_CHECKPOINT_FILES;
+    case DT_VARIABLE_SLOT: return DT_CHECKPOINT_OPTIMIZER;
+    default: return DT_CHECKPOINT_MODEL;
+    }
+}
+
 dt_status *dt_checkpoint_state_set(char **member, const char *string) {
     char *copy = NULL;
     if (string != NULL) {

@@ -46,7 +46,8 @@ typedef struct dt_checkpoint_state {
     dt_file_ranges files[DT_CHECKPOINT_FILES]; /* as they were written: from the beginning to the end, without a gap */
 } dt_checkpoint_state;
 
-const char *dt_checkpoint_file_name(int file); /* "model.safetensors" */
+const char *dt_checkpoint_file_name(int file);                   /* "model.safetensors" */
+int dt_checkpoint_file_of(const dt_artifact_variable *variable); /* whose values it holds; DT_CHECKPOINT_FILES: none does */
 
 /* `path` is for messages. DT_DATA_LOSS for what is truncated or altered, DT_FAILED_PRECONDITION for another format. After an error too the state
  * is to be freed. */

@@ -111,8 +111,8 @@ const dt_option dt_run_option_rows[] = {
     {DT_FOR_RUNS | DT_FOR_GENERATE, "checkpoint-dir", "FOLDER", 3, "Where checkpoints are", PATH(checkpoint_dir),
      ALIKE("has a --checkpoint-dir (1) or none (0):"), IN_TRAIN(checkpoint_dir)},
     {DT_FOR_TRAINS, "checkpoint-every", "N", 3,
-     "Write one every N steps too, not only at the end of each epoch and of the run. The training goes on meanwhile: it keeps a copy of all "
-     "variables in memory",
+     "Write one every N steps too, not only at the end of each epoch and of the run. The training goes on meanwhile: it keeps a copy in "
+     "memory of what it writes",
      WHOLE(checkpoint_every, 1), ALIKE("has --checkpoint-every"), IN_TRAIN(checkpoint_every)},
     {DT_FOR_TRAINS, "keep", "K", 3, "Keep the newest K checkpoints (default: 3)", WHOLE(keep, 1), IN_TRAIN(keep)},
     {DT_FOR_TRAINS, "keep-best", "STEP.REPORT", 3,

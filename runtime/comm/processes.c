@@ -631,24 +631,26 @@ dt_status *dt_processes_finish(dt_processes *processes) {
     return status;
 }
 
-dt_exchange *dt_processes_new_collection(dt_processes *processes, void *mine, const int64_t *ends, const char *label, dt_arena *arena) {
-    int64_t most = 0;
-    for (int p = 1; p < processes->n; p++) most = ends[p] - ends[p - 1] > most ? ends[p] - ends[p - 1] : most;
-    dt_processes_expect(processes, most);
-    dt_exchange *made = new_gathering(processes, ends, false, DT_SCHEDULE_DIRECT, label, dt_processes_new_tag(processes), arena);
-    made->slots[0] = processes->number == 0 ? dt_arena_new(arena, (size_t)ends[processes->n - 1]) : mine;
+/* Everybody's bytes to process 0, one after another: slot 0 is all of them there, `mine` elsewhere. */
+static dt_exchange *new_collection(dt_processes *self, void *mine, const int64_t *ends, const char *label, int tag, dt_arena *arena) {
+    dt_exchange *made = new_gathering(self, ends, false, DT_SCHEDULE_DIRECT, label, tag, arena);
+    made->slots[0] = self->number == 0 ? dt_arena_new(arena, (size_t)ends[self->n - 1]) : mine;
     dt_exchange_lower(made, arena);
     return made;
 }
 
-/* Everybody's bytes to process 0, one after another. */
+dt_exchange *dt_processes_new_collection(dt_processes *processes, void *mine, const int64_t *ends, const char *label, dt_arena *arena) {
+    int64_t most = 0;
+    for (int p = 1; p < processes->n; p++) most = ends[p] - ends[p - 1] > most ? ends[p] - ends[p - 1] : most;
+    dt_processes_expect(processes, most);
+    return new_collection(processes, mine, ends, label, dt_processes_new_tag(processes), arena);
+}
+
 static dt_status *gather_bytes(dt_processes *self, const void *mine, const int64_t *ends, dt_text *all, dt_arena *arena) {
     static const dt_step_context context = {.step = "results"};
     char *is_ready = DT_NEW_ARRAY(arena, char, self->n);
-    dt_exchange *exchange = new_gathering(self, ends, false, DT_SCHEDULE_DIRECT, "results", self->bytes_tag, arena);
-    exchange->slots[0] = self->number == 0 ? dt_arena_new(arena, (size_t)ends[self->n - 1]) : (char *)mine;
+    dt_exchange *exchange = new_collection(self, (void *)mine, ends, "results", self->bytes_tag, arena);
     if (self->number == 0) memcpy(exchange->slots[0], mine, (size_t)ends[0]);
-    dt_exchange_lower(exchange, arena);
     if (self->number == 0) dt_processes_begin(self, exchange, &context);
     DT_TRY(dt_processes_gather(self, is_ready, 1, &context)); /* process 0 waits for them now: nobody sends what it has no room for */
     if (self->number != 0) dt_processes_begin(self, exchange, &context);

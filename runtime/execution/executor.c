@@ -122,22 +122,24 @@ static void end_sequence(cutter *in, stage_maker *to) {
     memset(&to->operations, 0, sizeof to->operations);
 }
 
-/* Devices see no operations from MEET on; of one that does not stop for them, its own JOIN is its. */
-static void add_operation(cutter *in, stage_maker *to, dt_operation one, bool is_own) {
-    if (!is_own) {
-        dt_list_push(in->arena, &to->operations, one);
-        return;
-    }
+/* A stage of its own, which is the executor's to run. */
+static void add_own(cutter *in, stage_maker *to, dt_operation one) {
     dt_executor_stage made = in->about;
     end_sequence(in, to);
     made.own = dt_arena_copy(in->arena, &one, sizeof one);
     dt_list_push(in->arena, &to->stages, made);
 }
 
-static bool is_own(dt_operation_kind kind) { return kind >= DT_OPERATION_MEET; }
+/* Devices see no operations from MEET on. */
+static void add_operation(cutter *in, stage_maker *to, dt_operation one) {
+    if (one.kind >= DT_OPERATION_MEET)
+        add_own(in, to, one);
+    else
+        dt_list_push(in->arena, &to->operations, one);
+}
 
 static void add_all(cutter *in, stage_maker *to, const dt_operation_list *operations) {
-    for (size_t i = 0; i < operations->n; i++) add_operation(in, to, operations->items[i], is_own(operations->items[i].kind));
+    for (size_t i = 0; i < operations->n; i++) add_operation(in, to, operations->items[i]);
 }
 
 static dt_status *lower(cutter *in, const dt_operation_collective *collective) {
@@ -162,7 +164,7 @@ static void add_complete(cutter *in, int end, bool beside) {
             dt_list_push(in->arena, &in->stages.operations, one);
         }
         if (in->work.on_device) continue;
-        add_operation(in, &in->stages, (dt_operation){.kind = DT_OPERATION_ARRIVE, .gate = bucket->complete}, true);
+        add_own(in, &in->stages, (dt_operation){.kind = DT_OPERATION_ARRIVE, .gate = bucket->complete});
         add_all(in, &in->beside, &bucket->beside);
     }
 }
@@ -183,21 +185,21 @@ static dt_status *cut_collective(cutter *in, const dt_operation_collective *coll
     DT_TRY(lower(in, collective));
     bool has_others = in->executor->group->n_ranks > 1, beside = in->n_complete > 0; /* some are, whose order the others are to keep */
     add_complete(in, in->work.n_buckets, beside);
-    if (has_others) add_operation(in, &in->stages, meeting, true);
+    if (has_others) add_own(in, &in->stages, meeting);
     if (in->work.on_device) {
-        if (beside) add_operation(in, &in->stages, join, false);
+        if (beside) dt_list_push(in->arena, &in->stages.operations, join); /* the device's own, which does not stop for it */
     } else if (in->work.n_buckets > 0) {
         end_sequence(in, &in->beside);
         in->about.counts_all = has_all && !in->counted;
         in->counted |= has_all;
         in->about.end_beside = (int)in->beside.stages.n;
-        add_operation(in, &in->stages, join, true);
+        add_own(in, &in->stages, join);
         in->about.counts_all = false;
         for (int b = 0; b < in->work.n_buckets; b++) add_all(in, &in->stages, &in->work.buckets[b].behind);
     }
     add_all(in, &in->stages, &in->work.operations);
     in->about.label = in->executor->collectives[collective->first + collective->n - 1].label;
-    if (has_others) add_operation(in, &in->stages, meeting, true);
+    if (has_others) add_own(in, &in->stages, meeting);
     in->is_lowered = false;
     return NULL;
 }
@@ -225,7 +227,7 @@ static dt_status *cut(dt_executor *executor, int f, int slot, dt_arena *arena, d
             DT_TRY(cut_collective(&in, &one->collective, i > last_counter));
         } else {
             if (one->kind == DT_OPERATION_MEET) in.about.label = "barrier";
-            add_operation(&in, &in.stages, *one, is_own(one->kind));
+            add_operation(&in, &in.stages, *one);
         }
     }
     in.about.label = "";

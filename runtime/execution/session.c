@@ -890,6 +890,5 @@ void dt_session_print_crossing(const dt_session *session, dt_text *text) {
 }
 
 void dt_session_print_sharing(const dt_session *session, dt_text *text) {
-    if (session->options.shard_optimizer || session->roles.n_servers > 0)
-        dt_memory_print_sharing(session->artifact, session->roles, session->options.shard_optimizer, text);
+    dt_memory_print_sharing(session->artifact, session->domains[0].layout.sharing, session->options.shard_optimizer, text);
 }

@@ -78,8 +78,7 @@ dt_status *dt_session_check_memory(const dt_session *session) {
     }
     int64_t host_bytes = session->spec.kind->is_gpu ? session->options.host_bytes : 0, available = host_bytes > 0 ? dt_host_memory_free_bytes() : 0;
     if (host_bytes <= available) return NULL;
-    return dt_error(DT_RESOURCE_EXHAUSTED,
-                    "the copy of all variables that checkpoints are written from needs %.1f MiB of the machine's memory, and %.1f MiB are free",
+    return dt_error(DT_RESOURCE_EXHAUSTED, "the copy that checkpoints are written from needs %.1f MiB of the machine's memory, and %.1f MiB are free",
                     in_mib(host_bytes), in_mib(available));
 }
 

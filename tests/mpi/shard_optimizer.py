@@ -99,7 +99,8 @@ agrees(every, layouts.train_one(every, 6)[0], 2)
 folder = new_folder()
 for i, (n, *flags) in enumerate(((2, "--shard-optimizer"), (3,), (1,), (3, "--shard-optimizer"))):
     end = ["--max-steps", i + 1] if i < 3 else []
-    train(lamb, n, folder, "--epochs", 2, *flags, *end, *(["--resume"] if i > 0 else []))
+    said = train(lamb, n, folder, "--epochs", 2, *flags, *end, *(["--resume"] if i > 0 else []))
+    check(("in each of" in said) == bool(flags), f"lamb: {n} processes {flags} say of shares what does not hold\n{said}")
 check(layouts.left_by(folder) == wanted["lamb"], "lamb: runs with and without shares, one after another, end with other bits than one")
 
 # Half of the exchange of gradients is left, and a gather of parameters as large as the other half; sums of blocks are next to nothing.
