@@ -101,9 +101,9 @@ dt_status *dt_checkpoint_find_mark(const char *folder, dt_processes *processes, 
     uint64_t *seen = dt_allocate_zeroed((size_t)n, sizeof *seen);
     const dt_step_context context = {.step = "start"};
     dt_status *status = seen == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
-    if (status == NULL) status = dt_processes_gather(processes, seen, sizeof *seen, &context); /* process 0 has come here, and so has locked it */
+    if (status == NULL) status = dt_processes_allgather(processes, seen, sizeof *seen, &context); /* process 0 has come here, and so has locked it */
     if (status == NULL) status = look(folder, &seen[dt_processes_number(processes)]);
-    if (status == NULL) status = dt_processes_gather(processes, seen, sizeof *seen, &context);
+    if (status == NULL) status = dt_processes_allgather(processes, seen, sizeof *seen, &context);
     for (int p = n - 1; p > 0 && status == NULL; p--)
         if (seen[p] != seen[0]) *other = p;
     if (status == NULL && *other < 0) *mark = seen[0];

@@ -85,7 +85,7 @@ static void make_reports(dt_checkpoint_writer *writer) {
     }
     writer->mine = dt_arena_new(writer->arena, (size_t)mine);
     if (writer->plan.n_writers > 1)
-        writer->reports = dt_processes_new_collection(writer->processes, writer->mine, writer->ends, "what was written", writer->arena);
+        writer->reports = dt_processes_new_gatherv(writer->processes, writer->mine, writer->ends, "what was written", writer->arena);
 }
 
 static dt_status *start_thread(dt_checkpoint_writer *writer, void *work(void *)) {

@@ -171,7 +171,7 @@ dt_status *dt_rendezvous(const dt_artifact *artifact, const void *bytes, size_t 
     record *all = dt_allocate_zeroed((size_t)n, sizeof *all);
     if (all == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     all[process] = record_of(artifact, hash, command, kernels, run);
-    dt_status *status = dt_processes_gather(run->processes, all, sizeof *all, &(dt_step_context){.step = "rendezvous"});
+    dt_status *status = dt_processes_allgather(run->processes, all, sizeof *all, &(dt_step_context){.step = "rendezvous"});
     if (status == NULL) status = compare_all(run->processes, all, n);
     if (status == NULL) agree_on_level(all, n, process, level, note);
     if (status == NULL) share_cores(all, n, process, run->processes);

@@ -40,7 +40,7 @@ static dt_status *end(dt_scheduler *base, dt_runner *runner) {
     double *busy = dt_allocate_zeroed((size_t)n, sizeof *busy);
     if (busy == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     busy[dt_processes_number(processes)] = seconds - idle;
-    dt_status *status = dt_processes_gather(processes, busy, sizeof *busy, &(dt_step_context){.step = "epoch", .number = self->epoch});
+    dt_status *status = dt_processes_allgather(processes, busy, sizeof *busy, &(dt_step_context){.step = "epoch", .number = self->epoch});
     for (int p = 1; p < n; p++) slowest = busy[p] > busy[slowest] ? p : slowest;
     for (int p = 0; p < n; p++) others = p != slowest && busy[p] > others ? busy[p] : others;
     if (status == NULL && !self->said_who_is_slow && busy[slowest] > LEAST_TIMES * others && busy[slowest] - others > LEAST_SECONDS) {

@@ -35,7 +35,7 @@ dt_status *dt_timeline_align(dt_processes *processes, dt_timeline_clock *clock) 
         double entered_before = entered;
         entered = dt_seconds_now();
         all[here] = (reading){entered, left};
-        status = dt_processes_gather(processes, all, sizeof *all, &context);
+        status = dt_processes_allgather(processes, all, sizeof *all, &context);
         left = dt_seconds_now();
         if (status != NULL) break;
         if (g == 0) zero = all[0].entered;
@@ -46,7 +46,7 @@ dt_status *dt_timeline_align(dt_processes *processes, dt_timeline_clock *clock) 
     clock->zero = here == 0 ? zero : zero + (least + most) / 2;
     if (status == NULL) {
         all[here].entered = error;
-        status = dt_processes_gather(processes, all, sizeof *all, &context);
+        status = dt_processes_allgather(processes, all, sizeof *all, &context);
     }
     for (int p = 0; p < n && status == NULL; p++) clock->error_seconds = fmax(clock->error_seconds, all[p].entered);
     dt_release(all);
@@ -204,7 +204,7 @@ dt_status *dt_timeline_write(const dt_timeline *timeline, const dt_timeline_cloc
     print_events(timeline, clock, here, &mine, &n_kept);
     dt_text_append(&mine, n > 1 && here + 1 < n ? "," : "");
     dt_status *status = mine.failed ? dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "not enough memory for the timeline") : NULL;
-    if (status == NULL) status = dt_processes_gather_bytes(alone ? NULL : processes, mine.data, mine.n, &all);
+    if (status == NULL) status = dt_processes_gatherv(alone ? NULL : processes, mine.data, mine.n, &all);
     dt_text_free(&mine);
     if (status == NULL && (here == 0 || alone)) {
         dt_text_append(&all, "");

@@ -106,7 +106,7 @@ static dt_status *exchange(dt_delivery *delivery, const parcel *to, const parcel
         receives[p] = goes(delivery, p, delivery->number) ? from[p].n : 0;
         sends[p] = goes(delivery, delivery->number, p) ? to[p].n : 0;
     }
-    dt_schedule schedule = dt_schedule_of_parcels(n, sends, receives, delivery->arena);
+    dt_schedule schedule = dt_schedule_all_to_all(n, sends, receives, delivery->arena);
     dt_exchange *made = dt_exchange_create(&schedule, 0, NULL, delivery->label, delivery->tag, delivery->arena);
     for (int p = 0; p < n; p++) {
         made->slots[p] = from[p].data;

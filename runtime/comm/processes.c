@@ -62,7 +62,7 @@ struct dt_processes {
     dt_peers *peers;
     dt_exchange *gathering;
     char *records;       /* [n * DT_RECORD_BYTES] of the gathering in progress */
-    int bytes_tag;       /* of dt_processes_gather_bytes */
+    int bytes_tag;       /* of dt_processes_gatherv */
     dt_event served;     /* the thread has done its work, or has given up */
     struct kept *kept;   /* memory that goes with the processes */
     dt_arena *abandoned; /* of one that failed while the thread was at it; NULL: none did */
@@ -425,7 +425,7 @@ static dt_status *introduce(dt_processes *self) {
     dt_process_name *mine = &names[self->number];
     if (gethostname(mine->host, sizeof mine->host - 1) != 0) strcpy(mine->host, "?");
     mine->pid = getpid();
-    DT_TRY(dt_processes_gather(self, names, sizeof *names, &(dt_step_context){.step = "start"}));
+    DT_TRY(dt_processes_allgather(self, names, sizeof *names, &(dt_step_context){.step = "start"}));
     for (int p = 0; p < self->n; p++) {
         names[p].host[sizeof names[p].host - 1] = 0;
         dt_text_make_printable(names[p].host);
@@ -602,13 +602,13 @@ void dt_processes_await(dt_processes *processes, const dt_step_context *context,
     wake(processes);
 }
 
-void dt_processes_begin_gather(dt_processes *processes, const void *mine, size_t bytes, const dt_step_context *context) {
+void dt_processes_begin_allgather(dt_processes *processes, const void *mine, size_t bytes, const dt_step_context *context) {
     if (processes == NULL) return;
     memcpy(processes->records + (size_t)processes->number * DT_RECORD_BYTES, mine, bytes);
     dt_processes_begin(processes, processes->gathering, context);
 }
 
-dt_status *dt_processes_end_gather(dt_processes *processes, void *records, size_t bytes) {
+dt_status *dt_processes_end_allgather(dt_processes *processes, void *records, size_t bytes) {
     if (processes == NULL) return NULL;
     dt_progress_set(&processes->progress, DT_ACTIVITY_WAITING);
     DT_TRY(dt_processes_wait(processes, processes->gathering, processes->gathering->n_begun));
@@ -617,49 +617,49 @@ dt_status *dt_processes_end_gather(dt_processes *processes, void *records, size_
     return NULL;
 }
 
-dt_status *dt_processes_gather(dt_processes *processes, void *records, size_t bytes, const dt_step_context *context) {
-    dt_processes_begin_gather(processes, (const char *)records + (size_t)dt_processes_number(processes) * bytes, bytes, context);
-    return dt_processes_end_gather(processes, records, bytes);
+dt_status *dt_processes_allgather(dt_processes *processes, void *records, size_t bytes, const dt_step_context *context) {
+    dt_processes_begin_allgather(processes, (const char *)records + (size_t)dt_processes_number(processes) * bytes, bytes, context);
+    return dt_processes_end_allgather(processes, records, bytes);
 }
 
 dt_status *dt_processes_finish(dt_processes *processes) {
     char *records = processes != NULL ? dt_allocate_zeroed((size_t)processes->n, 1) : NULL;
     if (processes == NULL) return NULL;
     if (records == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    dt_status *status = dt_processes_gather(processes, records, 1, &(dt_step_context){.step = "end"});
+    dt_status *status = dt_processes_allgather(processes, records, 1, &(dt_step_context){.step = "end"});
     dt_release(records);
     return status;
 }
 
 /* Everybody's bytes to process 0, one after another: slot 0 is all of them there, `mine` elsewhere. */
-static dt_exchange *new_collection(dt_processes *self, void *mine, const int64_t *ends, const char *label, int tag, dt_arena *arena) {
+static dt_exchange *new_gatherv(dt_processes *self, void *mine, const int64_t *ends, const char *label, int tag, dt_arena *arena) {
     dt_exchange *made = new_gathering(self, ends, false, DT_SCHEDULE_DIRECT, label, tag, arena);
     made->slots[0] = self->number == 0 ? dt_arena_new(arena, (size_t)ends[self->n - 1]) : mine;
     dt_exchange_lower(made, arena);
     return made;
 }
 
-dt_exchange *dt_processes_new_collection(dt_processes *processes, void *mine, const int64_t *ends, const char *label, dt_arena *arena) {
+dt_exchange *dt_processes_new_gatherv(dt_processes *processes, void *mine, const int64_t *ends, const char *label, dt_arena *arena) {
     int64_t most = 0;
     for (int p = 1; p < processes->n; p++) most = ends[p] - ends[p - 1] > most ? ends[p] - ends[p - 1] : most;
     dt_processes_expect(processes, most);
-    return new_collection(processes, mine, ends, label, dt_processes_new_tag(processes), arena);
+    return new_gatherv(processes, mine, ends, label, dt_processes_new_tag(processes), arena);
 }
 
-static dt_status *gather_bytes(dt_processes *self, const void *mine, const int64_t *ends, dt_text *all, dt_arena *arena) {
+static dt_status *gatherv(dt_processes *self, const void *mine, const int64_t *ends, dt_text *all, dt_arena *arena) {
     static const dt_step_context context = {.step = "results"};
     char *is_ready = DT_NEW_ARRAY(arena, char, self->n);
-    dt_exchange *exchange = new_collection(self, (void *)mine, ends, "results", self->bytes_tag, arena);
+    dt_exchange *exchange = new_gatherv(self, (void *)mine, ends, "results", self->bytes_tag, arena);
     if (self->number == 0) memcpy(exchange->slots[0], mine, (size_t)ends[0]);
     if (self->number == 0) dt_processes_begin(self, exchange, &context);
-    DT_TRY(dt_processes_gather(self, is_ready, 1, &context)); /* process 0 waits for them now: nobody sends what it has no room for */
+    DT_TRY(dt_processes_allgather(self, is_ready, 1, &context)); /* process 0 waits for them now: nobody sends what it has no room for */
     if (self->number != 0) dt_processes_begin(self, exchange, &context);
     DT_TRY(dt_processes_wait(self, exchange, exchange->n_begun));
     if (self->number == 0) dt_text_append_bytes(all, exchange->slots[0], (size_t)ends[self->n - 1]);
     return NULL;
 }
 
-dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, size_t bytes, dt_text *all) {
+dt_status *dt_processes_gatherv(dt_processes *processes, const void *mine, size_t bytes, dt_text *all) {
     if (processes == NULL) {
         dt_text_append_bytes(all, mine, bytes);
         return all->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for results") : NULL;
@@ -674,9 +674,9 @@ dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, 
     dt_arena_guard(arena, &guard);
     int64_t *ends = DT_NEW_ARRAY(arena, int64_t, processes->n);
     ends[processes->number] = (int64_t)bytes;
-    status = dt_processes_gather(processes, ends, sizeof *ends, &(dt_step_context){.step = "results"});
+    status = dt_processes_allgather(processes, ends, sizeof *ends, &(dt_step_context){.step = "results"});
     for (int p = 1; p < processes->n; p++) ends[p] += ends[p - 1];
-    if (status == NULL) status = gather_bytes(processes, mine, ends, all, arena);
+    if (status == NULL) status = gatherv(processes, mine, ends, all, arena);
     if (status == NULL && all->failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the results of all processes");
     dt_arena_guard(arena, NULL);
     if (status == NULL || processes->abandoned != NULL)

@@ -55,15 +55,15 @@ const dt_transport *dt_processes_transport(const dt_processes *processes); /* to
 dt_progress *dt_processes_progress(dt_processes *processes);               /* of this process; NULL: nobody waits for it */
 
 /* A record of each to all: records [n_processes] of `bytes` each, at most DT_RECORD_BYTES, of which this process's is filled in. */
-dt_status *dt_processes_gather(dt_processes *processes, void *records, size_t bytes, const dt_step_context *context);
+dt_status *dt_processes_allgather(dt_processes *processes, void *records, size_t bytes, const dt_step_context *context);
 /* The same in two halves, between which this process does something else: but gathers nothing. `mine` is its record. */
-void dt_processes_begin_gather(dt_processes *processes, const void *mine, size_t bytes, const dt_step_context *context);
-dt_status *dt_processes_end_gather(dt_processes *processes, void *records, size_t bytes);
+void dt_processes_begin_allgather(dt_processes *processes, const void *mine, size_t bytes, const dt_step_context *context);
+dt_status *dt_processes_end_allgather(dt_processes *processes, void *records, size_t bytes);
 /* Bytes of each, as many as it has, to process 0: there they are appended to `all`, in the order of processes. */
-dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, size_t bytes, dt_text *all);
+dt_status *dt_processes_gatherv(dt_processes *processes, const void *mine, size_t bytes, dt_text *all);
 /* The same while steps go on, of lengths that all know: that of process p ends at byte ends[p] of all. Whoever has what is at `mine` begins the
  * exchange, once or several times, and waits for it, in any thread; then process 0 has what the others had, from ends[0] on, in slot 0. */
-dt_exchange *dt_processes_new_collection(dt_processes *processes, void *mine, const int64_t *ends, const char *label, dt_arena *arena);
+dt_exchange *dt_processes_new_gatherv(dt_processes *processes, void *mine, const int64_t *ends, const char *label, dt_arena *arena);
 
 /* For how long this process has waited for others, or written checkpoints, since it was opened. */
 double dt_processes_idle_seconds(const dt_processes *processes);

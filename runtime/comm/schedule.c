@@ -356,7 +356,7 @@ dt_schedule dt_schedule_of(const dt_layout *layout, dt_schedule_algorithm algori
     return finish(&b);
 }
 
-dt_schedule dt_schedule_of_parcels(int n, const int64_t *to, const int64_t *from, dt_arena *arena) {
+dt_schedule dt_schedule_all_to_all(int n, const int64_t *to, const int64_t *from, dt_arena *arena) {
     dt_layout_member *everybody = DT_NEW_ARRAY(arena, dt_layout_member, n);
     builder b = {.layout = &(dt_layout){.n = n, .members = everybody}, .arena = arena, .made.algorithm = DT_SCHEDULE_DIRECT};
     for (int p = 0; p < n; p++) everybody[p].rank = p;

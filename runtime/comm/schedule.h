@@ -96,7 +96,7 @@ typedef struct dt_schedule {
 dt_schedule dt_schedule_of(const dt_layout *layout, dt_schedule_algorithm algorithm, dt_arena *arena);
 
 /* One round in which a process sends each of n others to[p] bytes, of slot n + p, and receives from[p] from it, in slot p; 0: there is no message. */
-dt_schedule dt_schedule_of_parcels(int n, const int64_t *to, const int64_t *from, dt_arena *arena);
+dt_schedule dt_schedule_all_to_all(int n, const int64_t *to, const int64_t *from, dt_arena *arena);
 
 /* The maximal nodes, in order, of the tree over n_leaves leaves within [first, end). */
 const dt_schedule_node *dt_schedule_nodes(int64_t first, int64_t end, int64_t n_leaves, dt_arena *arena, int *n);

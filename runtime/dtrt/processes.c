@@ -211,7 +211,7 @@ static dt_status *agree(dtrt_processes *of, const dtrt_session *session, dt_api_
     if (all == NULL) return give_up(of, dt_status_first(status, dt_error(DT_RESOURCE_EXHAUSTED, "out of memory")));
     all[dt_processes_number(processes)] = record_of(call, status);
     dt_step_context context = {.step = call->name, .number = session != NULL ? session->progress.step : 0};
-    dt_status *agreed = dt_processes_gather(processes, all, sizeof *all, &context);
+    dt_status *agreed = dt_processes_allgather(processes, all, sizeof *all, &context);
     if (agreed == NULL) agreed = judge(session, all, n, call);
     dt_release(all);
     return dt_status_first(status, agreed);

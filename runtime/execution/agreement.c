@@ -73,7 +73,7 @@ static dt_status *find_difference(dt_processes *processes, const char *here, ide
     do {
         lines[process] = take_line(&here);
         line++;
-        DT_TRY(dt_processes_gather(processes, lines, sizeof *lines, &at_start));
+        DT_TRY(dt_processes_allgather(processes, lines, sizeof *lines, &at_start));
     } while (are_alike(&lines[0], &lines[other]) && !is_end(&lines[0]));
     dt_processes_print_name(processes, other, name, sizeof name);
     return say_difference("process 0", &lines[0], name, &lines[other], line == 1);
@@ -88,7 +88,7 @@ static dt_status *compare_processes(dt_processes *processes, const dt_text *text
     dt_status *status = hashes == NULL || lines == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
     if (status == NULL) {
         hashes[dt_processes_number(processes)] = hash_of(text->data);
-        status = dt_processes_gather(processes, hashes, sizeof *hashes, &at_start);
+        status = dt_processes_allgather(processes, hashes, sizeof *hashes, &at_start);
     }
     while (status == NULL && other < n && hashes[other] == hashes[0]) other++;
     if (status == NULL && other < n) status = find_difference(processes, text->data, lines, other);

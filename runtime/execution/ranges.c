@@ -97,7 +97,7 @@ dt_status *dt_ranges_collect(dt_session *session, int variable, dt_byte_range ra
     dt_text all = {0}; /* in the order of processes, which is that of their ranges */
     dt_status *status = piece == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a piece of %s", about->path) : NULL;
     if (status == NULL) status = dt_ranges_read(session, 0, variable, own, piece);
-    if (status == NULL) status = dt_processes_gather_bytes(processes, piece, (size_t)own.n_bytes, &all);
+    if (status == NULL) status = dt_processes_gatherv(processes, piece, (size_t)own.n_bytes, &all);
     if (status == NULL && dt_session_leads(session)) memcpy(data, all.data, (size_t)range.n_bytes);
     dt_text_free(&all);
     if (piece != NULL) dt_processes_release(processes, dt_host_memory_release, piece, bytes);

@@ -55,7 +55,7 @@ dt_status *dt_session_gather_records(dt_session *session, void *records, size_t 
     double began = dt_recorder_now(recorder_of(session));
     dt_step_context context = {.step = session->running.step != NULL ? session->running.step : "start", .number = session->running.launch.counter};
     if (session->n_processes == 1) return NULL;
-    DT_TRY(dt_processes_gather(session->options.processes, records, bytes, &context));
+    DT_TRY(dt_processes_allgather(session->options.processes, records, bytes, &context));
     dt_span span = {.began = began, .kind = DT_SPAN_WAIT, .name = "gather", .step = context.step, .number = context.number};
     dt_recorder_end(recorder_of(session), span);
     return NULL;
@@ -182,7 +182,7 @@ static void count_bad_indices(void *context) {
         (dt_step_commit){session->n_processes > 1 ? dt_processes_transport(session->options.processes)->epoch : 0, session->running.launch.counter};
     if (notices != NULL && session->n_processes > 1) notices->write(notices->context, record->notice);
     dt_step_context at = {.step = session->running.step, .number = session->running.launch.counter};
-    dt_processes_begin_gather(session->options.processes, record, sizeof *record, &at);
+    dt_processes_begin_allgather(session->options.processes, record, sizeof *record, &at);
     session->is_counted = true;
 }
 
@@ -599,7 +599,7 @@ static dt_status *collect_bad_index(dt_session *session) {
     if (!session->is_counted) count_bad_indices(session);
     session->is_counted = false;
     double began = dt_seconds_now();
-    DT_TRY(dt_processes_end_gather(session->options.processes, session->records, sizeof *session->records));
+    DT_TRY(dt_processes_end_allgather(session->options.processes, session->records, sizeof *session->records));
     session->gathering_seconds = dt_seconds_now() - began;
     if (session->n_processes > 1) record(session, DT_SPAN_WAIT, "gather", began);
     session->bad_index = first->bad_index[first->memory.n_microbatches];
@@ -745,7 +745,7 @@ dt_status *dt_session_gather_result(dt_session *session, int step, int index, dt
     void *data = dt_allocate(n_bytes);
     dt_status *status = data != NULL ? dt_session_result(session, step, index, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     if (status == NULL && tensor->has_rows)
-        status = dt_processes_gather_bytes(session->options.processes, data, n_bytes, all);
+        status = dt_processes_gatherv(session->options.processes, data, n_bytes, all);
     else if (status == NULL && dt_session_leads(session))
         dt_text_append_bytes(all, data, n_bytes);
     if (status == NULL && all->failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "no memory for result %s", tensor->name);

@@ -44,7 +44,7 @@ static void rest(double seconds) { usleep((useconds_t)(seconds * 1e6)); }
 
 static dt_status *meet(dt_processes *processes) {
     char records[MOST_THREAD_PROCESSES] = {0};
-    return dt_processes_gather(processes, records, 1, &(dt_step_context){.step = "train", .number = 6, .segment = 1});
+    return dt_processes_allgather(processes, records, 1, &(dt_step_context){.step = "train", .number = 6, .segment = 1});
 }
 
 /* ---- memory ---- */
@@ -93,7 +93,7 @@ static void *gather_records(void *argument) {
     for (int time = 0; time < 3; time++) {
         memset(records, 0, (size_t)n * bytes);
         for (size_t i = 0; i < bytes; i++) records[(size_t)self->number * bytes + i] = part(self->number, time, i);
-        expect_ok(dt_processes_gather(self->processes, records, bytes, &(dt_step_context){.step = "test"}));
+        expect_ok(dt_processes_allgather(self->processes, records, bytes, &(dt_step_context){.step = "test"}));
         for (int p = 0; p < n; p++)
             for (size_t i = 0; i < bytes; i++) assert_int_equal(records[(size_t)p * bytes + i], part(p, time, i));
     }
@@ -110,14 +110,14 @@ static void a_record_of_each_reaches_all(void **state) {
 
 static size_t bytes_of(int process) { return process % 3 == 1 ? 0 : (size_t)process * 10000 + 5; }
 
-static void *gather_bytes(void *argument) {
+static void *gatherv(void *argument) {
     process *self = argument;
     dt_text all = {0};
     size_t n = bytes_of(self->number), at = 1;
     unsigned char *mine = malloc(n + 1);
     for (size_t i = 0; i < n; i++) mine[i] = part(self->number, 0, i);
     dt_text_append(&all, "<");
-    expect_ok(dt_processes_gather_bytes(self->processes, mine, n, &all));
+    expect_ok(dt_processes_gatherv(self->processes, mine, n, &all));
     for (int p = 0; p < everybody.n && self->number == 0; p++)
         for (size_t i = 0; i < bytes_of(p); i++) assert_int_equal((unsigned char)all.data[at++], part(p, 0, i));
     assert_int_equal(all.n, at);
@@ -128,7 +128,7 @@ static void *gather_bytes(void *argument) {
 
 static void bytes_of_each_reach_process_0_in_order(void **state) {
     (void)state;
-    for (int n = 2; n <= 6; n++) run_all(n, 60, gather_bytes, NULL);
+    for (int n = 2; n <= 6; n++) run_all(n, 60, gatherv, NULL);
 }
 
 /* ---- who is waited for ---- */

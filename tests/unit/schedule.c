@@ -318,15 +318,15 @@ static void who_does_not_need_it_is_sent_nothing(void **state) {
     }
 }
 
-/* What one sends as a parcel the other receives, and nothing is of no bytes. */
-static void parcels_are_one_round(void **state) {
+/* What one sends the other receives, and nothing is of no bytes. */
+static void all_to_all_is_one_round(void **state) {
     (void)state;
     static const int64_t sizes[3][3] = {{0, 5, 0}, {7, 0, 1}, {0, 0, 0}}; /* of whom, to whom */
     for (int p = 0; p < 3; p++) {
         arena = dt_arena_create();
         int64_t from[3];
         for (int other = 0; other < 3; other++) from[other] = sizes[other][p];
-        dt_schedule schedule = dt_schedule_of_parcels(3, sizes[p], from, arena);
+        dt_schedule schedule = dt_schedule_all_to_all(3, sizes[p], from, arena);
         int64_t sent = 0, received = 0;
         assert_int_equal(schedule.n_rounds, 1);
         for (int m = 0; m < schedule.rounds[0].n_messages; m++) {
@@ -485,7 +485,7 @@ int main(void) {
         cmocka_unit_test(a_thousand_processes_take_twenty_rounds),
         cmocka_unit_test(members_may_be_any_processes),
         cmocka_unit_test(who_does_not_need_it_is_sent_nothing),
-        cmocka_unit_test(parcels_are_one_round),
+        cmocka_unit_test(all_to_all_is_one_round),
         cmocka_unit_test(direct_sends_each_node_once_and_the_sum),
         cmocka_unit_test(mistakes_are_found),
     };

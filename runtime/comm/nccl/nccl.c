@@ -195,7 +195,7 @@ static bool agree(const candidate *all, int n, char *why, size_t bytes) {
 static dt_status *share_id(const dt_nccl_options *options, const dt_nccl_library *library, dt_nccl_id *ids, dt_nccl_id *id) {
     int process = dt_processes_number(options->processes);
     if (process == 0) DT_TRY(dt_nccl_error(library, NULL, "ncclGetUniqueId", library->ncclGetUniqueId(&ids[0])));
-    DT_TRY(dt_processes_gather(options->processes, ids, sizeof *ids, &at_start));
+    DT_TRY(dt_processes_allgather(options->processes, ids, sizeof *ids, &at_start));
     *id = ids[0];
     return NULL;
 }
@@ -240,7 +240,7 @@ dt_status *dt_nccl_open(const dt_nccl_options *options, dt_link **link, char *wh
     *why = 0;
     dt_status *status = all == NULL || ids == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to connect %d GPUs", n) : NULL;
     if (status == NULL) status = look(options, &library, &all[process]);
-    if (status == NULL) status = dt_processes_gather(options->processes, all, sizeof *all, &at_start);
+    if (status == NULL) status = dt_processes_allgather(options->processes, all, sizeof *all, &at_start);
     if (status == NULL && agree(all, n, why, why_bytes)) {
         status = share_id(options, &library, ids, &id);
         if (status == NULL) status = open_link(options, &library, &id, link);
