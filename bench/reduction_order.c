@@ -135,7 +135,7 @@ static dt_status *open_groups(sums *of, dt_arena *arena) {
                                             .n_targets = 1,
                                             .targets = (void *const *)&of->target,
                                             .label = "all gradients"};
-        dt_group_publish(of->groups[r], &of->parts[r]);
+        dt_group_publish(of->groups[r], &of->parts[r], 1);
         of->scratch[r] = dt_host_memory_allocate(dt_reduce_scratch_bytes(of->n_leaves));
         if (of->scratch[r] == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     }

@@ -280,6 +280,7 @@ typedef struct dtrt_session_options {
                               processes. "exact": the same bits, an error where an update changes rows without a gradient; "lazy": these
                               change when a batch names them, other bits; or NULL: all of each table. Not in a forward-only session */
     int no_data_check;     /* what several processes read of the program's data is not compared */
+    int shard_parameters;  /* on CPUs, each process keeps its share of the parameters and of the slots, and gathers a layer's when it computes it */
 } dtrt_session_options;
 
 /* Allocates all that steps need: no memory is allocated inside them. `options` or NULL. Variables are 0 until dtrt_initialize, a load or a write.
@@ -543,6 +544,7 @@ typedef struct dtrt_info_options {
     int64_t global_batch;
     const char *devices;
     int shard_optimizer; /* as `dtrun train --shard-optimizer` exchanges */
+    int shard_parameters; /* as with --shard-parameters */
 } dtrt_info_options;
 
 /* What `dtrun info` prints. No code of the program is run. `options` or NULL. Texts of this section are freed with dtrt_free. */

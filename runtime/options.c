@@ -97,6 +97,10 @@ const dt_option dt_run_option_rows[] = {
     {DT_FOR_TRAINS | DT_FOR_BENCH, "shard-optimizer", NULL, 2,
      "Over processes, each keeps a share of the optimizer's states and updates what they belong to (ZeRO-1). Same bits, same checkpoints",
      FLAG(shard_optimizer), ALIKE("has --shard-optimizer (1) or does not (0):"), IN_SESSION(shard_optimizer), IN_INFO(shard_optimizer)},
+    {DT_FOR_STEPS & ~DT_FOR_SERVED, "shard-parameters", NULL, 2,
+     "On CPUs, over processes, each keeps a share of the parameters and the optimizer's states, and gathers those of a layer when it computes it "
+     "(ZeRO-3, FSDP). Same bits, same checkpoints",
+     FLAG(shard_parameters), ALIKE("has --shard-parameters (1) or does not (0):"), IN_SESSION(shard_parameters), IN_INFO(shard_parameters)},
     {DT_FOR_TRAINS, "rows", NULL, 2,
      "On CPUs, of a table of which steps take rows alone, update the rows that a batch names (`dtrun info` says of which). Same bits",
      LEVEL(by_rows, DT_BY_ROWS_EXACTLY), ALIKE("has --rows (1), --lazy-rows (2) or neither (0):")},
@@ -142,6 +146,7 @@ const dt_option dt_run_option_rows[] = {
     {DT_FOR_LAUNCH, "deadline", "SECONDS", 1, "How long a process may go without getting on while others wait for it (default: 60)",
      SECONDS(deadline_seconds, 1)},
     {DT_FOR_INFO, "shard-optimizer", NULL, 2, "With --processes: as `dtrun train --shard-optimizer` exchanges", FLAG(shard_optimizer)},
+    {DT_FOR_INFO, "shard-parameters", NULL, 2, "With --processes: as `dtrun train --shard-parameters` exchanges", FLAG(shard_parameters)},
     {DT_FOR_INFO, "replicas", "V", 2, "With --processes: shards of the global batch, dealt to them (default: 1)", WHOLE(replicas, 1)},
     {DT_FOR_INFO, "global-batch", "N", 2,
      "With --processes: examples a step, over all replicas (default: batch(n) of the data, or the most that fit, for each replica)",

@@ -35,6 +35,7 @@ typedef struct dt_run_options {
     bool fast_sums;          /* --reduce fast */
     bool central;            /* --placement central */
     bool shard_optimizer;    /* of train */
+    bool shard_parameters;
     dt_by_rows by_rows;      /* of train */
     double deadline_seconds; /* 0: not said */
     dt_processes *processes; /* of the run, each of which makes this call; NULL: this is the only one */

@@ -110,26 +110,26 @@ static dt_status *count_collectives(layout *of, const dt_collective_part *parts,
 /* What one process does of the function. */
 static dt_status *count_process(layout *of, int function, dt_process_roles roles, crossing (*crossings)[N_KINDS]) {
     dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, (int)of->n_microbatches);
-    dt_memory_domain domain = {.n_executors = 1, .n_parts = 1, .layout = dt_state_layout_of(roles, of->options->shard_optimizer)};
+    dt_memory_domain domain = {.n_executors = 1, .n_parts = 1, .layout = dt_state_layout_of(roles, of->options->shard_optimizer, of->options->shard_parameters)};
     dt_executor_memory memory = {.artifact = of->artifact,
                                  .domain = &domain,
                                  .first_microbatch = own.first,
                                  .n_microbatches = own.end - own.first,
                                  .n_all_microbatches = (int)of->n_microbatches,
-                                 .n_together = 1,
+                                 .n_together = domain.layout.gathers ? own.end - own.first : 1,
                                  .rows = of->rows};
     dt_operations_options options = {.memory = &memory, .leads = true, .first_row = dt_microbatches_first_row(&of->rows, own.first)};
-    int *first = DT_NEW_ARRAY(of->scratch, int, of->artifact->n_functions);
+    int *first = DT_NEW_ARRAY(of->scratch, int, of->artifact->n_functions + 1);
     dt_memory_domain_lay_out(&domain, of->artifact, memory.n_all_microbatches, function, of->scratch);
     dt_executor_memory_lay_out(&memory, of->kind, function, of->scratch);
     const dt_collective_part *parts = dt_operations_collectives(&options, function, of->scratch, first);
     dt_operations made = dt_operations_of(&options, function, first[function], 0, of->scratch);
     DT_TRY(join_group(of, &memory, roles));
-    dt_group_publish(of->group, parts);
+    dt_group_publish(of->group, parts, first[of->artifact->n_functions]);
     dt_status *status = NULL;
     for (size_t i = 0; i < made.list.n && status == NULL; i++) {
         const dt_operation *one = &made.list.items[i];
-        if (one->kind == DT_OPERATION_COLLECTIVE) status = count_collectives(of, parts, &one->collective, crossings[one->collective.segment]);
+        if (one->kind == DT_OPERATION_COLLECTIVE || one->kind == DT_OPERATION_START) status = count_collectives(of, parts, &one->collective, crossings[one->collective.segment]);
     }
     dt_group_close(of->group);
     of->group = NULL;

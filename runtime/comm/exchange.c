@@ -139,6 +139,7 @@ void dt_exchange_lower(dt_exchange *exchange, dt_arena *arena) {
 static dt_status *start_round(dt_exchange *exchange, dt_transport *transport) {
     const dt_operation *one = &exchange->operations[2 * exchange->round];
     exchange->started = dt_seconds_now();
+    for (int b = 0; b < exchange->before.n && exchange->round == 0; b++) dt_reduce(&exchange->before.reductions[b], exchange->scratch);
     if (one->kind == DT_OPERATION_TRANSFER)
         return dt_transport_start(transport, exchange->tag, one->transfer.messages, one->transfer.n, &exchange->under_way);
     return transport->kind->all_reduce(transport, one->all_reduce.dtype, one->all_reduce.data, one->all_reduce.n, &exchange->under_way);
@@ -161,6 +162,7 @@ dt_status *dt_exchange_move(dt_exchange *exchange, dt_transport *transport, int 
         *moved = true;
         for (int s = 0; s < sums->n; s++) dt_reduce(&sums->reductions[s], exchange->scratch);
     }
+    for (int a = 0; a < exchange->after.n; a++) dt_reduce(&exchange->after.reductions[a], exchange->scratch);
     exchange->round = 0;
     *done = true;
     return NULL;

@@ -36,6 +36,7 @@ typedef struct dt_exchange {
     const char *label;                 /* for messages */
     int tag;                           /* the same in all processes, and of no other exchange */
     const dt_operation *operations;    /* [2 * n_rounds of the schedule] each round's TRANSFER, or ALL_REDUCE, and its REDUCE, which may be of none */
+    dt_operation_reduce before, after; /* all rounds, each time: what it fills its slots with itself, and what it copies from them */
 
     uint32_t n_begun;
     _Atomic uint32_t n_done; /* as often as it was begun, in the end: then nobody touches it any more */

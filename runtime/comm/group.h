@@ -27,6 +27,11 @@
 
 #include <stdint.h>
 
+enum {
+    DT_NOT_FIRST_APART = -1,
+    DT_APART_PLACES = 2
+};
+
 /* One collective of a segment, as a member has it. A row is whatever is split: `n` elements of it. */
 typedef struct dt_collective_part {
     dt_collective_kind kind;
@@ -46,6 +51,10 @@ typedef struct dt_collective_part {
                               ALL_GATHER: its target, the one there is, holds them before, and all of them after; members without it name
                               neither source nor target. NULL: nothing is shared out */
     dt_layout_needs needs; /* the same: others than these hold their own elements alone, before and after */
+    int apart; /* so many from this one on are started and waited for by themselves, and members need not meet; or DT_NOT_FIRST_APART; 0: it is with
+                  those that are made together. Of shares, in a process that is one of several; of an ALL_GATHER the source is a process's share where
+                  it keeps it, from its first element on; of sums all members have left theirs before any starts */
+    int place; /* of sums that are apart: the last ones of this place are waited for before these start. 0 or 1 */
     const char *label;
 } dt_collective_part;
 
@@ -59,6 +68,7 @@ typedef struct dt_group_bucket {
     dt_operation_list
         beside; /* from then on: sums of this process's microbatches, and where the device exchanges with others itself, all that follows */
     dt_operation_list behind; /* once members have met: waiting for the results, and copies of them */
+    /* Of parts that are apart there is one: what starts it, and what waits for it. */
 } dt_group_bucket;
 
 /* What a member does for collectives that are made together. */
@@ -73,7 +83,7 @@ typedef struct dt_group dt_group;
 
 typedef struct dt_group_kind {
     const char *name;
-    void (*publish)(dt_group *group, const dt_collective_part *parts);
+    void (*publish)(dt_group *group, const dt_collective_part *parts, int n);
     dt_status *(*lower)(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work);
     size_t (*device_bytes)(const dt_group *group);
     void (*place)(dt_group *group, void *memory);
@@ -91,7 +101,7 @@ struct dt_group { /* the head of every implementation's own struct */
 };
 
 /* Says what this member leaves and takes: an array of all collectives of all functions, which stays where it is until the group is closed. */
-static inline void dt_group_publish(dt_group *group, const dt_collective_part *parts) { group->kind->publish(group, parts); }
+static inline void dt_group_publish(dt_group *group, const dt_collective_part *parts, int n) { group->kind->publish(group, parts, n); }
 
 /* What this member has to do for published parts [first, first + n), together. Sources are unchanged until the meeting behind, when all targets are
  * there; targets may be written from when the first source is complete, those of REDUCE_SCATTER from when all kernels before are done. What it

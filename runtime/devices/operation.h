@@ -28,7 +28,9 @@ typedef enum dt_operation_kind {
     DT_OPERATION_PASS,       /* what follows runs once the gate is open */
     DT_OPERATION_AWAIT,      /* what the gate has begun is over */
     DT_OPERATION_COLLECTIVE, /* what crosses executors, and */
-    DT_OPERATION_COMPLETE    /* what some of that takes is there: a group makes all that is above of them (runtime/comm/group.h) */
+    DT_OPERATION_COMPLETE,   /* what some of that takes is there; */
+    DT_OPERATION_START,      /* what crosses executors apart from the rest begins, and */
+    DT_OPERATION_WAIT        /* is over: a group makes all that is above of them (runtime/comm/group.h) */
 } dt_operation_kind;
 
 /* A kernel of a plan with its arguments. */
@@ -81,7 +83,7 @@ typedef struct dt_operation {
         dt_operation_reduce reduce;
         dt_operation_transfer transfer;
         dt_operation_all_reduce all_reduce;
-        dt_operation_collective collective;
+        dt_operation_collective collective; /* from COLLECTIVE on */
         dt_operation_copy copy; /* COPY and READ_BACK */
         struct dt_gate *gate;   /* ARRIVE, PASS and AWAIT */
     };

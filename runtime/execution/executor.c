@@ -86,12 +86,12 @@ static dt_operations_options options_of(const dt_executor *executor) {
 void dt_executor_plan(dt_executor *executor, int wanted, dt_arena *arena) {
     dt_operations_options options = options_of(executor);
     const dt_artifact *artifact = executor->memory.artifact;
-    int *first = DT_NEW_ARRAY(arena, int, artifact->n_functions);
+    int *first = DT_NEW_ARRAY(arena, int, artifact->n_functions + 1);
     const dt_collective_part *parts = dt_operations_collectives(&options, wanted, arena, first);
     executor->functions = DT_NEW_ARRAY(arena, dt_executor_function, artifact->n_functions);
     for (int f = 0; f < artifact->n_functions; f++) executor->functions[f].first_collective = first[f];
     executor->collectives = parts;
-    if (executor->group != NULL) dt_group_publish(executor->group, parts);
+    if (executor->group != NULL) dt_group_publish(executor->group, parts, first[artifact->n_functions]);
 }
 
 /* Stages on the way. */
@@ -113,6 +113,9 @@ typedef struct cutter {
     dt_group_work work;
     int n_complete; /* of its buckets */
     bool counted;   /* there was a JOIN that counts all */
+
+    DT_LIST(dt_group_work) apart; /* of what was started, by the number of its first collective; */
+    DT_LIST(int) apart_of;
 } cutter;
 
 static void end_sequence(cutter *in, stage_maker *to) {
@@ -204,6 +207,24 @@ static dt_status *cut_collective(cutter *in, const dt_operation_collective *coll
     return NULL;
 }
 
+/* What is apart is lowered once. */
+static dt_status *cut_apart(cutter *in, const dt_operation *one) {
+    const dt_operation_collective *collective = &one->collective;
+    size_t i = 0;
+    while (i < in->apart_of.n && in->apart_of.items[i] != collective->first) i++;
+    if (i == in->apart_of.n) {
+        dt_group_work work = {0};
+        DT_TRY(dt_group_lower(in->executor->group, collective->first, collective->n, in->arena, &work));
+        dt_list_push(in->arena, &in->apart, work);
+        dt_list_push(in->arena, &in->apart_of, collective->first);
+    }
+    const dt_group_bucket *bucket = &in->apart.items[i].buckets[0];
+    in->about.segment = collective->segment;
+    in->about.label = in->executor->collectives[collective->first].label;
+    add_all(in, &in->stages, one->kind == DT_OPERATION_START ? &bucket->beside : &bucket->behind);
+    return NULL;
+}
+
 /* The last operation that is a kernel which runs for each microbatch; as many as there are: none is. */
 static size_t last_of_microbatches(const dt_executor *executor, const dt_operations *made) {
     for (size_t i = made->list.n; i-- > 0;) {
@@ -225,6 +246,8 @@ static dt_status *cut(dt_executor *executor, int f, int slot, dt_arena *arena, d
             DT_TRY(cut_complete(&in, &one->collective));
         } else if (one->kind == DT_OPERATION_COLLECTIVE) {
             DT_TRY(cut_collective(&in, &one->collective, i > last_counter));
+        } else if (one->kind == DT_OPERATION_START || one->kind == DT_OPERATION_WAIT) {
+            DT_TRY(cut_apart(&in, one));
         } else {
             if (one->kind == DT_OPERATION_MEET) in.about.label = "barrier";
             add_operation(&in, &in.stages, *one);

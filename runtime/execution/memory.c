@@ -22,8 +22,7 @@ static int64_t product(int64_t bytes, int64_t n) {
 
 static int64_t rounded(int64_t bytes, int64_t to) { return bytes > INT64_MAX - to ? INT64_MAX : (bytes + to - 1) / to * to; }
 
-/* `bytes` with slack, up to the next cache line. */
-static int64_t padded(int64_t bytes) { return rounded(sum(bytes, DT_SLACK_BYTES), CACHE_LINE); }
+int64_t dt_memory_padded(int64_t bytes) { return rounded(sum(bytes, DT_SLACK_BYTES), CACHE_LINE); }
 
 /* Takes `bytes` from the end of what is laid out. */
 static int64_t take(int64_t *end, int64_t bytes) {
@@ -114,7 +113,7 @@ void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles
 
 /* Lays out `n` spaces, of which each takes so much, and besides so much for each microbatch of all. */
 static void lay_space_out(dt_space_layout *space, int64_t n, int64_t bytes, int64_t gathered, int n_all_microbatches, int64_t *end) {
-    space->gathered = padded(bytes);
+    space->gathered = dt_memory_padded(bytes);
     space->stride = sum(space->gathered, product(gathered, n_all_microbatches));
     space->start = take(end, product(space->stride, n));
 }
@@ -130,18 +129,26 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
     for (int v = 0; v < artifact->n_variables; v++) {
         if (!dt_memory_has_variable(artifact, wanted, v) || !dt_memory_domain_has_variable(domain, v)) continue;
         dt_byte_range own = dt_state_layout_share(&domain->layout, &artifact->variables[v]);
-        domain->variables[v] = take(&domain->bytes, padded(own.n_bytes)) - own.first;
+        domain->variables[v] = take(&domain->bytes, dt_memory_padded(own.n_bytes)) - own.first;
     }
     for (int f = 0; f < artifact->n_functions; f++) {
         if (!dt_memory_has(artifact, wanted, f)) continue;
         raise_to(&device, artifact->functions[f].bytes.device);
         raise_to(&gathered, artifact->functions[f].gathered.device);
     }
+    if (domain->layout.gathers) {
+        domain->gathering = dt_gathering_of(artifact, wanted, domain->layout.parameters, arena);
+        device = domain->gathering->device_bytes;
+        for (int f = 0; f < artifact->n_functions; f++) /* initialisers */
+            if (dt_memory_has(artifact, wanted, f) && domain->gathering->functions[f].segments == NULL)
+                raise_to(&device, artifact->functions[f].bytes.device);
+    }
     if (!dt_memory_domain_is_whole(domain)) {
         device = domain->placement->bytes.device;
         gathered = domain->placement->gathered.device;
     }
     lay_space_out(&domain->device_space, 1, device, gathered, n_all_microbatches, &domain->bytes);
+    if (domain->gathering != NULL) domain->gathering_space = take(&domain->bytes, product(domain->gathering->bytes, DT_GATHERING_PLACES));
 }
 
 static void raise_all_to(dt_space_bytes *most, const dt_space_bytes *bytes) {
@@ -160,6 +167,12 @@ static void lay_spaces_out(dt_executor_memory *memory, int wanted) {
         raise_all_to(&gathered, &artifact->functions[f].gathered);
     }
     lay_space_out(&memory->scratch_space, memory->n_together, bytes.scratch, gathered.scratch, n, &memory->bytes);
+    if (memory->domain->gathering != NULL) {
+        const int64_t *sum_bytes = memory->domain->gathering->sum_bytes;
+        bytes.partial = sum_bytes[DT_SUM_STAYS];
+        lay_space_out(&memory->leaving_space, DT_GATHERING_PLACES * memory->sums.n_slots, sum_bytes[DT_SUM_LEAVES], 0, n, &memory->bytes);
+        lay_space_out(&memory->across_space, memory->sums_across.n_slots, sum_bytes[DT_SUM_ACROSS], gathered.partial, n, &memory->bytes);
+    }
     lay_space_out(&memory->partial_space, memory->sums.n_slots, bytes.partial, gathered.partial, n, &memory->bytes);
     lay_space_out(&memory->microbatch_space, memory->n_microbatches, bytes.replica, gathered.replica, n, &memory->bytes);
 }
@@ -206,7 +219,10 @@ void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind
     memory->bytes = 0;
     memory->memory = not_allocated(memory->domain);
     memory->slots = kind->reads_host ? 0 : DT_INPUT_SLOTS;
-    memory->sums = dt_partial_sums_plan(arena, memory->first_microbatch, memory->n_microbatches, memory->n_together, memory->n_all_microbatches);
+    int n = memory->n_microbatches, n_last = memory->domain->gathering != NULL ? 1 : memory->n_together;
+    memory->sums = dt_partial_sums_plan(arena, memory->first_microbatch, n, n_last, memory->n_all_microbatches);
+    if (memory->domain->gathering != NULL)
+        memory->sums_across = dt_partial_sums_plan(arena, memory->first_microbatch, n, n, memory->n_all_microbatches);
     lay_exchange_out(memory, wanted);
     lay_spaces_out(memory, wanted);
     if (memory->slots > 0) lay_slots_out(memory, wanted, arena);
@@ -220,8 +236,39 @@ static char *place_in(const dt_executor_memory *memory, char *of, const dt_space
     return of + space->start + i * space->stride + offset;
 }
 
-char *dt_executor_memory_partial(const dt_executor_memory *memory, const dt_artifact_buffer *buffer, int slot) {
-    return place_in(memory, memory->memory, &memory->partial_space, slot, buffer);
+/* What the function's layers say, where they have any. */
+static const dt_gathered_function *gathered_of(const dt_executor_memory *memory, int f) {
+    const dt_gathering *gathering = memory->domain->gathering;
+    return gathering != NULL && gathering->functions[f].segments != NULL ? &gathering->functions[f] : NULL;
+}
+
+const dt_partial_sums *dt_executor_memory_sums(const dt_executor_memory *memory, int f, int b) {
+    const dt_gathered_function *gathered = gathered_of(memory, f);
+    return gathered != NULL && gathered->sums[b].kind == DT_SUM_ACROSS ? &memory->sums_across : &memory->sums;
+}
+
+char *dt_executor_memory_partial(const dt_executor_memory *memory, int f, int b, int slot) {
+    const dt_artifact_buffer *buffer = &memory->artifact->functions[f].buffers[b];
+    const dt_gathered_function *gathered = gathered_of(memory, f);
+    const dt_space_layout *space = &memory->partial_space;
+    if (gathered != NULL && gathered->sums[b].kind == DT_SUM_ACROSS) space = &memory->across_space;
+    if (gathered == NULL || buffer->tensor.has_all_rows) return place_in(memory, memory->memory, space, slot, buffer);
+    if (gathered->sums[b].kind == DT_SUM_LEAVES) {
+        space = &memory->leaving_space;
+        slot += gathered->sums[b].place * memory->sums.n_slots;
+    }
+    return memory->memory + space->start + slot * space->stride + gathered->sums[b].offset;
+}
+
+/* Of a sum of shares where all of it would begin. */
+static char *device_address(const dt_executor_memory *memory, int f, int b) {
+    const dt_artifact_buffer *buffer = &memory->artifact->functions[f].buffers[b];
+    const dt_memory_domain *domain = memory->domain;
+    const dt_gathered_function *gathered = gathered_of(memory, f);
+    if (gathered == NULL || buffer->tensor.has_all_rows) return place_in(memory, domain->memory, &domain->device_space, 0, buffer);
+    assert(gathered->device[b] != DT_NOT_PLACED);
+    dt_byte_range own = dt_memory_share_of_tensor(gathered->shares[b], &buffer->tensor, domain->layout.parameters);
+    return domain->memory + domain->device_space.start + gathered->device[b] - own.first;
 }
 
 /* Which of the spaces of scratch is the microbatch's. Kernels that run once have the first one, of an executor without microbatches too. */
@@ -236,9 +283,9 @@ char *dt_executor_memory_address(const dt_executor_memory *memory, int f, int b,
     const dt_memory_domain *domain = memory->domain;
     switch (buffer->space) {
     case DT_MEMORY_VARIABLE: return domain->memory + domain->variables[buffer->variable];
-    case DT_MEMORY_DEVICE: return place_in(memory, domain->memory, &domain->device_space, 0, buffer);
+    case DT_MEMORY_DEVICE: return device_address(memory, f, b);
     case DT_MEMORY_SCRATCH: return place_in(memory, memory->memory, &memory->scratch_space, scratch_of(memory, microbatch), buffer);
-    case DT_MEMORY_PARTIAL: return dt_executor_memory_partial(memory, buffer, memory->sums.slots[microbatch]);
+    case DT_MEMORY_PARTIAL: return dt_executor_memory_partial(memory, f, b, dt_executor_memory_sums(memory, f, b)->slots[microbatch]);
     case DT_MEMORY_REPLICA: return place_in(memory, memory->memory, &memory->microbatch_space, microbatch, buffer);
     case DT_MEMORY_CONSTANT: return (char *)memory->artifact->constants + buffer->offset; /* kernels do not write constants */
     case DT_MEMORY_INPUT:

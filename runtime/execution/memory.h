@@ -1,7 +1,7 @@
 /* memory: where an executor's buffers are.
  *
  * Two allocations:
- *   a memory domain's   variables | what functions keep once for all
+ *   a memory domain's   variables | what functions keep once for all | places of layers (gathering.h)
  *   an executor's       launch values | records of bad indices | aggregates
  *                       | scratch | … of each microbatch of those that go through a segment together
  *                       | slot 0 of partial sums | slot 1 | … | microbatch 0 | microbatch 1 | …
@@ -14,6 +14,9 @@
  * shared by all functions, which never run at once. Inputs have slots only where a device cannot read them in the host's memory: while a step reads
  * one slot, the next batch is copied into the other. In a slot the rows of each microbatch begin at a multiple of 256 bytes.
  *
+ * Where processes have parameters in shares, sums that leave with a layer, and those that several layers add to, have slots of their own, and what is
+ * there once is where gathering.h says.
+ *
  * Sizes are known before anything is allocated, and saturate at INT64_MAX: more than there can be. */
 #ifndef DT_RUNTIME_EXECUTION_MEMORY_H
 #define DT_RUNTIME_EXECUTION_MEMORY_H
@@ -24,6 +27,7 @@
 #include "runtime/artifact/artifact.h"
 #include "runtime/comm/microbatches.h"
 #include "runtime/devices/device.h"
+#include "runtime/execution/gathering.h"
 #include "runtime/execution/partial_sums.h"
 #include "runtime/execution/placement.h"
 
@@ -46,26 +50,23 @@ typedef struct dt_space_layout {
     int64_t gathered;      /* in each: where what has the rows of all replicas begins */
 } dt_space_layout;
 
-/* Share `share` of n_shares: 0 of 1 is all, 0 of DT_SHARE_NONE nothing. */
-typedef struct dt_held_share {
-    int share, n_shares;
-} dt_held_share;
-
 /* What a process has of the variables that can be shared out, and whether it computes. */
 typedef struct dt_state_layout {
     dt_process_roles sharing;        /* those that share out an update; of one, nobody does */
     dt_held_share slots, parameters; /* what is its to update; what it keeps */
     bool holds;                      /* microbatches: else it runs no kernel that is for examples */
+    bool gathers;                    /* it does, of parameters of which it keeps a share */
 } dt_state_layout;
 
-/* Slots are shared out where that is asked for, by the processes that hold microbatches, and always by parameter servers, which share parameters out
- * too. */
-static inline dt_state_layout dt_state_layout_of(dt_process_roles roles, bool shares_optimizer) {
-    bool shares = roles.n_processes > 1 && (shares_optimizer || roles.n_servers > 0), holds = dt_process_holds(roles, roles.process);
+/* Slots are shared out where that is asked for, by the processes that hold microbatches, with parameters or without, and always by parameter servers,
+ * which share parameters out too. */
+static inline dt_state_layout dt_state_layout_of(dt_process_roles roles, bool shares_optimizer, bool shares_parameters) {
+    bool shares = roles.n_processes > 1 && (shares_optimizer || shares_parameters || roles.n_servers > 0);
+    bool holds = dt_process_holds(roles, roles.process), gathers = holds && shares_parameters;
     dt_held_share all = {0, 1}, own = {roles.process, dt_process_n_owners(roles)}, none = {0, DT_SHARE_NONE};
-    if (!shares) return (dt_state_layout){{.n_processes = 1}, all, all, true};
+    if (!shares) return (dt_state_layout){{.n_processes = 1}, all, all, true, false};
     if (!dt_process_owns(roles, roles.process)) own = none;
-    return (dt_state_layout){roles, own, holds ? all : own, holds};
+    return (dt_state_layout){roles, own, holds && !gathers ? all : own, holds, gathers};
 }
 
 typedef struct dt_memory_domain {
@@ -81,6 +82,8 @@ typedef struct dt_memory_domain {
     int64_t *variables; /* [n_variables] from its start; 0 of one that it does not have. Of one that is shared out, the first element, which may be
                            another's: less than 0 */
     dt_space_layout device_space;
+    const dt_gathering *gathering; /* NULL: all parameters are whole */
+    int64_t gathering_space;       /* of places one after another */
 } dt_memory_domain;
 
 typedef struct dt_executor_memory {
@@ -91,11 +94,13 @@ typedef struct dt_executor_memory {
     dt_microbatches rows;
     int slots;            /* of inputs: 0 or DT_INPUT_SLOTS */
     dt_partial_sums sums; /* of its microbatches: which slot of the partial space is whose */
+    dt_partial_sums sums_across; /* where they go through layers together: the same of what several layers add to */
 
     bool is_allocated;
     char *memory; /* the same */
     int64_t bytes;
     dt_space_layout scratch_space, partial_space, microbatch_space;
+    dt_space_layout leaving_space, across_space; /* the same as partial_space of sums that leave with a layer, and of those across (gathering.h) */
     int64_t launch_space, record_space, aggregate_space, input_space, slot_bytes;
     int64_t n_aggregates;                    /* numbers, of the step that has most */
     int64_t **input_starts, **input_strides; /* [n_functions][n_inputs] within a slot; from microbatch to microbatch, 0: all read the same */
@@ -109,6 +114,9 @@ dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *
 /* How much of all slots, and of parameters, each of the processes has that share them out, in lines. is_asked: by --shard-optimizer, so that there is
  * something to say where each has all. */
 void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles, bool is_asked, dt_text *text);
+
+/* `bytes` with slack, up to the next cache line. */
+int64_t dt_memory_padded(int64_t bytes);
 
 bool dt_memory_has(const dt_artifact *artifact, int wanted, int function);
 bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variable);
@@ -133,8 +141,14 @@ void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind
 /* Where buffer `buffer` of `function` is for microbatch `microbatch` of this executor: the first of whose input slot `slot`, if it is an input, which
  * must then be in a slot. */
 char *dt_executor_memory_address(const dt_executor_memory *memory, int function, int buffer, int microbatch, int slot);
-/* Where a buffer of the partial space is in its slot `slot`. */
-char *dt_executor_memory_partial(const dt_executor_memory *memory, const dt_artifact_buffer *buffer, int slot);
+/* Which slots of the partial space are a root's. */
+const dt_partial_sums *dt_executor_memory_sums(const dt_executor_memory *memory, int function, int buffer);
+/* Where something is in the place of a layer. */
+static inline char *dt_memory_domain_place(const dt_memory_domain *domain, int place, int64_t offset) {
+    return domain->memory + domain->gathering_space + place * domain->gathering->bytes + offset;
+}
+/* Where a root of the partial space is in its slot `slot`. */
+char *dt_executor_memory_partial(const dt_executor_memory *memory, int function, int buffer, int slot);
 
 /* As the device sees them. There is a launch and a record for each microbatch, and one more for kernels that run once. */
 static inline dt_launch *dt_executor_memory_launches(const dt_executor_memory *memory) {

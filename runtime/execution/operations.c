@@ -16,6 +16,9 @@ typedef struct builder {
     int collective;        /* number of the next one */
     int segment, position; /* of the next launch: which one of its segment it is, for a microbatch */
     int64_t *iterations;   /* [n_loops] where the launches to be added are */
+    const dt_segment_layers *layers; /* [n_segments] NULL: all parameters are whole */
+    const dt_layer *layer;           /* whose parameters are gathered, in this place of the domain; NULL: none */
+    int place;
     bool apart;            /* executors of the domain have done something each for itself since they last met */
     dt_arena *arena;
     dt_operations made;
@@ -34,6 +37,11 @@ static bool is_partial(const dt_artifact_function *function, const dt_artifact_c
     return function->buffers[collective->source].space == DT_MEMORY_PARTIAL;
 }
 
+/* Of its source, which is partial. */
+static const dt_partial_sums *sums_of(const builder *in, const dt_artifact_collective *collective) {
+    return dt_executor_memory_sums(in->memory, in->number, in->function->buffers[collective->source].root);
+}
+
 /* Of a row, or of all of what has none. */
 static size_t n_elements(const dt_artifact_tensor *tensor) { return (size_t)tensor->row_bytes / dt_dtype_bytes(tensor->dtype); }
 
@@ -42,7 +50,10 @@ static void *aggregate_address(const builder *in, int i) { return dt_executor_me
 
 static char *address(const builder *in, int buffer, int microbatch) {
     int root = in->function->buffers[buffer].root;
-    return dt_executor_memory_address(in->memory, in->number, root, microbatch, in->slot) + dt_artifact_shift(in->function, buffer, in->iterations);
+    int64_t offset = in->layer != NULL ? dt_layer_offset(in->layer, in->function->buffers, root) : -1;
+    char *start = offset >= 0 ? dt_memory_domain_place(in->memory->domain, in->place, offset)
+                              : dt_executor_memory_address(in->memory, in->number, root, microbatch, in->slot);
+    return start + dt_artifact_shift(in->function, buffer, in->iterations);
 }
 
 static void add(builder *in, dt_operation operation) { dt_list_push(in->arena, &in->made.list, operation); }
@@ -103,9 +114,19 @@ static void add_collectives(builder *in, int segment, int n) {
     in->apart = false;
 }
 
+/* Whether a buffer that a kernel has written shares of is gathered then: not a parameter that is gathered for its layers. */
+static bool is_gathered_now(const builder *in, const dt_artifact_gather *gather) {
+    const dt_artifact_buffer *buffer = &in->function->buffers[gather->buffer];
+    bool is_variable = buffer->space == DT_MEMORY_VARIABLE;
+    return in->layers == NULL || !is_variable || !dt_is_gathered(&in->memory->artifact->variables[buffer->variable]);
+}
+
 /* How many buffers are gathered after the kernel. */
 static int n_gathers(const builder *in, const dt_artifact_kernel *kernel) {
-    return in->memory->domain->layout.sharing.n_processes > 1 ? kernel->n_gathers : 0;
+    int n = 0;
+    if (in->memory->domain->layout.sharing.n_processes <= 1) return 0;
+    for (int g = 0; g < kernel->n_gathers; g++) n += is_gathered_now(in, &kernel->gathers[g]);
+    return n;
 }
 
 /* Whether this executor runs, of a kernel that runs once, its part. */
@@ -132,6 +153,39 @@ static void add_meeting(builder *in) {
     in->apart = false;
 }
 
+/* ---- parameters in shares ---- */
+
+/* Starts what crosses apart, n collectives, or waits for it. */
+static void add_apart(builder *in, dt_operation_kind kind, int first, int n) {
+    dt_operation_collective all = {.first = first, .n = n, .segment = in->segment};
+    if (n > 0) add(in, (dt_operation){.kind = kind, .collective = all});
+}
+
+/* What a kernel that runs once needs whole; NULL: nothing. */
+static const dt_layer *whole_of(const builder *in, int s, int i) {
+    const dt_layer *layer = in->layers != NULL ? &in->layers[s].once[i] : NULL;
+    return layer != NULL && layer->n_variables > 0 ? layer : NULL;
+}
+
+static bool is_laid_out(const builder *in, int k) { return in->layers != NULL && in->memory->domain->gathering->functions[in->number].is_laid_out[k]; }
+
+static void gather_once(builder *in, int s, const dt_layer *layer) {
+    in->segment = s;
+    in->layer = layer;
+    in->place = 0;
+    add_apart(in, DT_OPERATION_START, in->collective, layer->n_variables);
+    add_apart(in, DT_OPERATION_WAIT, in->collective, layer->n_variables);
+    in->collective += layer->n_variables;
+}
+
+/* Lays out what the layer's kernels take so: each executor its part. */
+static void lay_out(builder *in, const dt_layer *layer) {
+    for (int i = 0; i < layer->n_kernels; i++) {
+        if (runs(in, layer->kernels[i])) add_launches(in, &layer->kernels[i], 1, -1, 0, in->memory->n_microbatches);
+    }
+    if (layer->n_kernels > 0) add_meeting(in);
+}
+
 /* What comes before and after a kernel that runs once, or is gathered after it, is done on all executors of the domain, but for a run of those that
  * the first one does alone.
  */
@@ -142,9 +196,14 @@ static void add_once(builder *in, int s) {
     for (int i = 0, end; i < segment->n_device_kernels; i = end) {
         int k = segment->device_kernels[i];
         bool divided = in->function->kernels[k].divided;
+        const dt_layer *whole = whole_of(in, s, i);
         end = i + dt_artifact_n_together(in->function, segment->device_kernels + i, segment->n_device_kernels - i, -1);
+        if (is_laid_out(in, k)) continue;
+        if (whole != NULL) gather_once(in, s, whole);
         if (runs(in, k)) add_launches(in, segment->device_kernels + i, end - i, -1, 0, in->memory->n_microbatches);
-        bool goes_on = end < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[end]].divided;
+        in->layer = NULL;
+        bool goes_on = end < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[end]].divided &&
+                       whole == NULL && whole_of(in, s, end) == NULL;
         int n = n_gathers(in, &in->function->kernels[k]);
         if (n > 0)
             add_collectives(in, s, n);
@@ -169,8 +228,8 @@ static dt_tree_reduction merge_of(builder *in, const dt_partial_merge *merge, co
     dt_tree_source *sources = DT_NEW_ARRAY(in->arena, dt_tree_source, 2);
     void **target = DT_NEW(in->arena, void *);
     assert(buffer->tensor.dtype != DT_F16 && buffer->tensor.dtype != DT_BF16);
-    sources[0] = (dt_tree_source){dt_executor_memory_partial(in->memory, buffer, merge->left), 1};
-    sources[1] = (dt_tree_source){dt_executor_memory_partial(in->memory, buffer, merge->right), 1};
+    sources[0] = (dt_tree_source){dt_executor_memory_partial(in->memory, in->number, buffer->root, merge->left), 1};
+    sources[1] = (dt_tree_source){dt_executor_memory_partial(in->memory, in->number, buffer->root, merge->right), 1};
     *target = (void *)sources[0].values;
     return (dt_tree_reduction){.dtype = buffer->tensor.dtype,
                                .combine = collective->op,
@@ -182,16 +241,22 @@ static dt_tree_reduction merge_of(builder *in, const dt_partial_merge *merge, co
                                .targets = target};
 }
 
-/* Of the segment's partial sums what `microbatch` makes complete: merges from number m on. Returns the first one that has to wait. */
-static int add_merges(builder *in, const dt_artifact_segment *segment, int microbatch, int m) {
+/* Whether a sum is added up as microbatches go through the segment, or through one layer of it. */
+static bool is_merged(const builder *in, const dt_artifact_collective *collective, const dt_layer *layer) {
+    bool is_of_layer = layer == NULL || (collective->complete_after > layer->first && collective->complete_after <= layer->end);
+    return is_partial(in->function, collective) && is_of_layer && sums_of(in, collective) == &in->memory->sums;
+}
+
+/* Of the segment's partial sums, or a layer's, what `microbatch` makes complete: merges from number m on. Returns the first one that has to wait. */
+static int add_merges(builder *in, const dt_artifact_segment *segment, const dt_layer *layer, int microbatch, int m) {
     const dt_partial_sums *sums = &in->memory->sums;
     int n_partial = 0;
-    for (int c = 0; c < segment->n_collectives; c++) n_partial += is_partial(in->function, &segment->collectives[c]);
+    for (int c = 0; c < segment->n_collectives; c++) n_partial += is_merged(in, &segment->collectives[c], layer);
     for (; m < sums->n_merges && sums->merges[m].after == microbatch; m++) {
         if (n_partial == 0) continue;
         dt_tree_reduction *reductions = add_reductions(in, n_partial);
         for (int c = 0; c < segment->n_collectives; c++)
-            if (is_partial(in->function, &segment->collectives[c])) *reductions++ = merge_of(in, &sums->merges[m], &segment->collectives[c]);
+            if (is_merged(in, &segment->collectives[c], layer)) *reductions++ = merge_of(in, &sums->merges[m], &segment->collectives[c]);
     }
     return m;
 }
@@ -235,7 +300,7 @@ static dt_collective_part part_of(const builder *in, const dt_artifact_collectiv
                                .combine = collective->op,
                                .dtype = tensor->dtype,
                                .n = n_elements(tensor),
-                               .spans = is_partial(in->function, collective) ? in->memory->sums.spans : NULL,
+                               .spans = is_partial(in->function, collective) ? sums_of(in, collective)->spans : NULL,
                                .sources = sources,
                                .complete_after = collective->complete_after,
                                .label = collective->label};
@@ -283,6 +348,7 @@ static dt_collective_part handed_part(const builder *in, int buffer) {
 static builder builder_of(const dt_operations_options *options, int f, dt_arena *arena) {
     const dt_artifact *artifact = options->memory->artifact;
     const dt_artifact_step *step = step_of(artifact, f);
+    const dt_gathering *gathering = options->memory->domain->gathering;
     return (builder){.options = options,
                      .memory = options->memory,
                      .function = &artifact->functions[f],
@@ -290,10 +356,59 @@ static builder builder_of(const dt_operations_options *options, int f, dt_arena 
                      .iterations = DT_NEW_ARRAY(arena, int64_t, artifact->functions[f].n_loops),
                      .step = step,
                      .n_aggregates = step != NULL ? step->n_aggregates : 0,
+                     .layers = gathering != NULL ? gathering->functions[f].segments : NULL,
                      .arena = arena};
 }
 
 typedef DT_LIST(dt_collective_part) part_list;
+
+/* A parameter of the layer, from where its shares are. */
+static dt_collective_part layer_part(const builder *in, const dt_gathered *one) {
+    const dt_artifact_variable *variable = &in->memory->artifact->variables[one->variable];
+    dt_collective_part part = copied_part(in, one->buffer, true, true, "parameters");
+    void **source = DT_NEW(in->arena, void *);
+    part.shares = shares_of(in, variable->share, part.n);
+    *source = dt_executor_memory_address(in->memory, in->number, one->buffer, 0, 0) +
+              part.shares[in->memory->domain->layout.sharing.process] * (int64_t)dt_dtype_bytes(part.dtype);
+    part.sources = source;
+    part.needs = DT_NEEDED_BY_ALL;
+    return part;
+}
+
+static void append_gathered(builder *in, const dt_layer *layer, int place, part_list *parts) {
+    in->layer = layer;
+    in->place = place;
+    for (int i = 0; i < layer->n_variables; i++) {
+        dt_collective_part part = layer_part(in, &layer->buffers[i]);
+        part.apart = i == 0 ? layer->n_variables : DT_NOT_FIRST_APART;
+        dt_list_push(in->arena, parts, part);
+    }
+    in->layer = NULL;
+}
+
+static void append_leaving(builder *in, int s, const dt_layer *layer, part_list *parts) {
+    for (int i = 0; i < layer->n_sums; i++) {
+        dt_collective_part part = part_of(in, &in->function->segments[s].collectives[layer->sums[i]]);
+        part.apart = i == 0 ? layer->n_sums : DT_NOT_FIRST_APART;
+        part.place = layer->sum_place;
+        dt_list_push(in->arena, parts, part);
+    }
+}
+
+/* Whether a sum leaves with a layer of the segment, before the rest. */
+static bool leaves(const builder *in, int s, int collective) {
+    for (int l = 0; in->layers != NULL && l < in->layers[s].n; l++)
+        for (int i = 0; i < in->layers[s].layers[l].n_sums; i++)
+            if (in->layers[s].layers[l].sums[i] == collective) return true;
+    return false;
+}
+
+/* What does not. */
+static int n_staying(const builder *in, int s) {
+    int n = in->function->segments[s].n_collectives;
+    for (int l = 0; in->layers != NULL && l < in->layers[s].n; l++) n -= in->layers[s].layers[l].n_sums;
+    return n;
+}
 
 static void append_handed(const builder *in, int s, int i, part_list *parts) {
     const int *buffers;
@@ -305,17 +420,25 @@ static void append_handed(const builder *in, int s, int i, part_list *parts) {
 }
 
 /* In the order in which the list of operations has them. */
-static void append_parts(const builder *in, int s, part_list *parts) {
+static void append_parts(builder *in, int s, part_list *parts) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     for (int k = 0; k < segment->n_device_kernels; k++) {
         const dt_artifact_kernel *kernel = &in->function->kernels[segment->device_kernels[k]];
-        for (int g = 0; g < n_gathers(in, kernel); g++) {
+        const dt_layer *whole = whole_of(in, s, k);
+        if (whole != NULL) append_gathered(in, whole, 0, parts);
+        for (int g = 0; g < kernel->n_gathers && n_gathers(in, kernel) > 0; g++) {
+            if (!is_gathered_now(in, &kernel->gathers[g])) continue;
             dt_collective_part part = gathered_part(in, &kernel->gathers[g]);
             dt_list_push(in->arena, parts, part);
         }
         append_handed(in, s, k, parts);
     }
+    for (int l = 0; in->layers != NULL && l < in->layers[s].n; l++) {
+        append_gathered(in, &in->layers[s].layers[l], l % DT_GATHERING_PLACES, parts);
+        append_leaving(in, s, &in->layers[s].layers[l], parts);
+    }
     for (int c = 0; c < segment->n_collectives; c++) {
+        if (leaves(in, s, c)) continue;
         dt_collective_part part = part_of(in, &segment->collectives[c]);
         dt_list_push(in->arena, parts, part);
     }
@@ -329,6 +452,7 @@ const dt_collective_part *dt_operations_collectives(const dt_operations_options 
         first[f] = (int)parts.n;
         for (int s = 0; s < in.function->n_segments && dt_memory_has(artifact, wanted, f); s++) append_parts(&in, s, &parts);
     }
+    first[artifact->n_functions] = (int)parts.n;
     return parts.items;
 }
 
@@ -399,10 +523,53 @@ dt_status *dt_operations_check(const dt_artifact *artifact, bool is_gpu, int n_m
 static void add_complete(builder *in, int s, int n_done) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     dt_operation complete = {.kind = DT_OPERATION_COMPLETE,
-                             .collective = {.first = in->collective, .n = segment->n_collectives, .segment = s, .complete_after = n_done}};
+                             .collective = {.first = in->collective, .n = n_staying(in, s), .segment = s, .complete_after = n_done}};
     bool any = false;
-    for (int c = 0; c < segment->n_collectives && !any; c++) any = segment->collectives[c].complete_after == n_done;
+    for (int c = 0; c < segment->n_collectives && !any; c++) any = segment->collectives[c].complete_after <= n_done && !leaves(in, s, c);
     if (any && n_done < segment->n_replica_kernels) add(in, complete);
+}
+
+/* A layer's sums leave once all have left theirs, and what was in their place is gone. */
+static void add_leaving(builder *in, int first, const dt_layer *layer, int *under_way) {
+    if (layer->n_sums == 0) return;
+    add_meeting(in);
+    if (under_way[layer->sum_place] >= 0) add_apart(in, DT_OPERATION_WAIT, under_way[layer->sum_place], 1);
+    add_apart(in, DT_OPERATION_START, first, layer->n_sums);
+    under_way[layer->sum_place] = first;
+}
+
+/* All microbatches go through a layer together. While they do, the next one's parameters arrive, whose place is that of the one before, and the sums
+ * of the one before leave. */
+static void add_layers(builder *in, int s, int n_once) {
+    const dt_artifact_segment *segment = &in->function->segments[s];
+    const dt_segment_layers *layers = &in->layers[s];
+    int n = n_microbatches(in), started = 0, position = n_once, under_way[DT_GATHERING_PLACES] = {-1, -1};
+    int *firsts = DT_NEW_ARRAY(in->arena, int, layers->n);
+    for (int l = 0; l < layers->n; l++) {
+        firsts[l] = in->collective;
+        in->collective += layers->layers[l].n_variables + layers->layers[l].n_sums;
+    }
+    for (int l = 0; l < layers->n; l++) {
+        const dt_layer *layer = &layers->layers[l];
+        for (; started < layers->n && started < l + DT_GATHERING_PLACES; started++)
+            add_apart(in, DT_OPERATION_START, firsts[started], layers->layers[started].n_variables);
+        add_apart(in, DT_OPERATION_WAIT, firsts[l], layer->n_variables);
+        in->layer = layer;
+        in->place = l % DT_GATHERING_PLACES;
+        in->position = position;
+        lay_out(in, layer);
+        for (int m = 0, merge = 0; m < n; m++) {
+            in->position = position;
+            add_launches(in, segment->replica_kernels + layer->first, layer->end - layer->first, -1, m, m);
+            merge = add_merges(in, segment, layer, m, merge);
+        }
+        position = in->position;
+        in->layer = NULL;
+        add_leaving(in, firsts[l] + layer->n_variables, layer, under_way);
+        add_complete(in, s, layer->end);
+    }
+    for (int p = 0; p < DT_GATHERING_PLACES; p++)
+        if (under_way[p] >= 0) add_apart(in, DT_OPERATION_WAIT, under_way[p], 1);
 }
 
 static void add_segment(builder *in, int s) {
@@ -414,13 +581,17 @@ static void add_segment(builder *in, int s) {
     in->position = 0;
     add_once(in, s);
     if (segment->n_replica_kernels + segment->n_collectives == 0) return;
+    if (in->layers != NULL) {
+        add_layers(in, s, n_once);
+        n = n_last = 0;
+    }
     for (int m = 0, merge = 0; m < n - n_last; m++) {
         in->position = n_once;
         add_launches(in, segment->replica_kernels, segment->n_replica_kernels, -1, m, m);
-        merge = add_merges(in, segment, m, merge);
+        merge = add_merges(in, segment, NULL, m, merge);
     }
     in->position = n_once;
-    for (int k = 0, end; k < segment->n_replica_kernels; k = end) {
+    for (int k = 0, end; k < segment->n_replica_kernels && n_last > 0; k = end) {
         int position = in->position;
         end = k + dt_artifact_n_together(in->function, segment->replica_kernels + k, segment->n_replica_kernels - k, -1);
         for (int m = n - n_last; m < n; m++) {
@@ -430,7 +601,10 @@ static void add_segment(builder *in, int s) {
         add_complete(in, s, end);
     }
     in->apart = true;
-    if (segment->n_collectives > 0) add_collectives(in, s, segment->n_collectives);
+    if (n_staying(in, s) > 0)
+        add_collectives(in, s, n_staying(in, s));
+    else if (segment->n_collectives > 0)
+        add_meeting(in);
 }
 
 static void add_copy_down(builder *in) {

@@ -54,8 +54,8 @@ typedef struct dt_operations {
 /* Whether lists for so many microbatches are not too long for memory, or for a graph of a GPU. */
 dt_status *dt_operations_check(const dt_artifact *artifact, bool is_gpu, int n_microbatches);
 
-/* The collectives of all functions that the memory is for, in their order, and how many there are before those of each function
- * (first [n_functions]). */
+/* The collectives of all functions that the memory is for, in their order, and how many there are before those of each function, and in all
+ * (first [n_functions + 1]). */
 const dt_collective_part *dt_operations_collectives(const dt_operations_options *options, int wanted, dt_arena *arena, int *first);
 
 /* The list of `function`, whose first collective is number `first_collective`, with inputs of slot `slot`. */

@@ -163,6 +163,7 @@ static int n_together(const dt_session *session, int n_microbatches) {
     enum {
         MOST_TOGETHER = 4
     };
+    if (session->options.shard_parameters && session->n_processes > 1) return n_microbatches;
     const dt_transport *transport = dt_processes_transport(session->options.processes);
     bool has_wire = transport != NULL && transport->n_processes_of_host < transport->n_processes && session->spec.kind->reads_host;
     return !has_wire || n_microbatches == 0 ? 1 : n_microbatches < MOST_TOGETHER ? n_microbatches : MOST_TOGETHER;
@@ -236,7 +237,7 @@ static void open_domains(dt_session *session) {
                                                             : session->n_idle > 0 ? session->n_idle
                                                                                   : n,
                                                  .placement = placement,
-                                                 .layout = dt_state_layout_of(session->roles, session->options.shard_optimizer)};
+                                                 .layout = dt_state_layout_of(session->roles, session->options.shard_optimizer, session->options.shard_parameters)};
         dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, wanted(session), session->arena);
     }
     for (int e = 0; e < n; e++) {
@@ -531,7 +532,7 @@ static dt_status *initialize_elsewhere(dt_session *session) {
     dt_session_options options = session->options;
     dt_session *whole;
     options.initial_only = true;
-    options.forward_only = options.central = options.shard_optimizer = false;
+    options.forward_only = options.central = options.shard_optimizer = options.shard_parameters = false;
     if (!options.check_numerics) options.devices = session->spec.kind->name; /* any of them gives the same bits */
     options.replicas = 1;
     options.processes = NULL;
@@ -566,8 +567,8 @@ dt_status *dt_session_numerics_status(const dt_session *session) {
 dt_status *dt_session_initialize(dt_session *session) {
     const dt_artifact *artifact = session->artifact;
     if (session->rows != NULL) DT_TRY(dt_row_tables_initialize(dt_row_steps_tables(session->rows), session->options.seed));
-    bool servers_have_parts = session->roles.n_servers > 1; /* of parameters: nobody else shares out an initialiser then either */
-    if (session->options.forward_only || servers_have_parts) return initialize_elsewhere(session);
+    bool has_parts = session->roles.n_servers > 1 || session->options.shard_parameters; /* nobody else shares out an initialiser then either */
+    if (session->options.forward_only || has_parts) return initialize_elsewhere(session);
     for (int f = 0; f < artifact->n_functions; f++) {
         if (artifact->functions[f].role != DT_ROLE_INIT) continue;
         session->step = -1;

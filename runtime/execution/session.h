@@ -64,6 +64,7 @@ typedef struct dt_session_options {
     int64_t host_bytes;      /* that the caller will take of the host's memory beside the session: they are to fit too */
     bool central;         /* central storage (placement.h): the first device of each process has the variables and updates them, the others compute */
     bool shard_optimizer; /* each process has its share of the optimizer's states alone, and updates that */
+    bool shard_parameters; /* the same of parameters too, which are gathered layer by layer (gathering.h) */
     bool forward_only;    /* no memory for steps that train, nor for slots: neither may be asked for */
     bool initial_only;    /* no memory for steps, nor for tables of which they take rows: what another session draws its initial values with */
     dt_by_rows by_rows;   /* on CPUs */

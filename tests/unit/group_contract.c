@@ -223,7 +223,7 @@ static void reduce_body(member *self, void *shared) {
                                .n_targets = 1,
                                .targets = &target,
                                .label = "Cnn/conv2d_1/kernel"};
-    dt_group_publish(self->group, &part);
+    dt_group_publish(self->group, &part, 1);
     exchange(self, 0, 1, part.label, 3);
 }
 
@@ -394,7 +394,7 @@ static void row_body(member *self, void *shared) {
     scatter_sums.spans = has_pairs ? pairs : NULL;
     scatter_sums.targets = rescattered;
     dt_collective_part parts[] = {gather, scatter, scatter_sums};
-    dt_group_publish(group, parts);
+    dt_group_publish(group, parts, 3);
     exchange(self, 0, 2, "z", 2);
     exchange(self, 2, 1, "g", 2);
 }
@@ -450,7 +450,7 @@ static void central_body(member *self, void *shared) {
                                    .targets = &target,
                                    .hands_over = true,
                                    .label = "w"}};
-    dt_group_publish(group, parts);
+    dt_group_publish(group, parts, sizeof parts / sizeof *parts);
     exchange(self, 0, 1, "g", 2);
     exchange(self, 1, 1, "w", 2);
 }
@@ -517,7 +517,7 @@ static void early_body(member *self, void *shared) {
                                         .targets = (void *const *)&test->targets[i][self->index],
                                         .complete_after = early_parts[i].complete_after,
                                         .label = "g"};
-    dt_group_publish(group, parts);
+    dt_group_publish(group, parts, sizeof parts / sizeof *parts);
     assert_null(dt_group_meet(group, &context, "start"));
     pthread_mutex_lock(self->lock);
     assert_null(dt_group_lower(group, 0, N_PARTS, self->arena, &work));

@@ -12,7 +12,8 @@
 typedef struct crossing_piece {
     const dt_piece *image;
     dt_exchange *exchange;
-    bool lands; /* slot 0 is the target */
+    bool lands;         /* slot 0 is the target */
+    dt_image_range own; /* what this process has, of shares */
 } crossing_piece;
 
 typedef struct crossing_bucket {
@@ -25,7 +26,7 @@ struct dt_crossing {
     int first, n; /* parts */
     int n_buckets;
     crossing_bucket *buckets; /* [n_buckets] */
-    void *memory;             /* of the host, of all slots that are no targets; NULL: a device has it */
+    void *memory;             /* of the host, of all slots that are no targets; NULL: a device has it, or it is of a place */
     size_t n_bytes;
     dt_crossing *next;
 };
@@ -52,6 +53,7 @@ static char *only_place(const dt_local_hub *hub, const dt_piece *image, dt_arena
     const dt_collective_part *part = first_part(hub, image);
     bool is_reached = hub->options.shares_memory || (hub->options.has_link && part->shares != NULL);
     int n_targets;
+    if (part->apart != 0 && part->kind != DT_COLLECTIVE_ALL_GATHER) return NULL; /* there is no more than a share of it */
     if (image->n_ranges != 1 || crossing_dtype(part) != part->dtype || !is_reached) return NULL;
     void **targets = dt_local_collect_targets(hub, image->ranges[0].tensor, (size_t)image->ranges[0].first, arena, &n_targets);
     return n_targets == 1 ? targets[0] : NULL;
@@ -79,7 +81,8 @@ static dt_exchange *add_piece(dt_local_hub *hub, crossing_bucket *bucket, const 
     made->kind = !adds ? DT_COLLECTIVE_ALL_GATHER : needs == DT_NEEDED_BY_ALL ? DT_COLLECTIVE_ALL_REDUCE : DT_COLLECTIVE_REDUCE_SCATTER;
     char *place = only_place(hub, image, arena);
     if (place != NULL) dt_exchange_land(made, place);
-    dt_list_push(arena, &bucket->pieces, ((crossing_piece){image, made, place != NULL}));
+    dt_image_range own = owned != NULL ? owned[roles.process] : (dt_image_range){0, 0};
+    dt_list_push(arena, &bucket->pieces, ((crossing_piece){image, made, place != NULL, own}));
     return made;
 }
 
@@ -117,6 +120,13 @@ static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_are
         made->like = first;
         if (first == NULL) first = made;
     }
+}
+
+/* What crosses apart: each part by itself. */
+static void fill_apart(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) {
+    made->n_buckets = 1;
+    made->buckets = DT_NEW(arena, crossing_bucket);
+    for (int i = made->first; i < made->first + made->n; i++) add_shares(hub, &made->buckets[0], i, arena);
 }
 
 /* Whether a part may be left to the engine of the link or the transport. Not maxima and minima: they are exact in any order, and an engine's may lose
@@ -228,10 +238,11 @@ static void make_gates(const dt_local_hub *hub, crossing_bucket *bucket, dt_aren
 static dt_status *make(dt_local_hub *hub, int first, int n, dt_arena *arena, dt_crossing **found) {
     dt_crossing *made = DT_NEW(arena, dt_crossing);
     *made = (dt_crossing){.first = first, .n = n, .next = hub->crossings};
-    fill_buckets(hub, made, arena);
+    bool is_apart = dt_local_part(hub, 0, first)->apart != 0;
+    (is_apart ? fill_apart : fill_buckets)(hub, made, arena);
     for (int b = 0; b < made->n_buckets; b++) make_gates(hub, &made->buckets[b], arena);
     made->n_bytes = slot_bytes(made);
-    if (!hub->options.has_link) {
+    if (!hub->options.has_link && !is_apart) {
         DT_TRY(hub->options.allocate(hub->options.context, made->n_bytes, &made->memory));
         place_slots(made, made->memory);
     }
@@ -240,9 +251,28 @@ static dt_status *make(dt_local_hub *hub, int first, int n, dt_arena *arena, dt_
     return NULL;
 }
 
+/* All that are apart, before any is lowered: those of a place have one memory. */
+static dt_status *make_apart(dt_local_hub *hub, dt_arena *arena) {
+    dt_crossing *made;
+    hub->has_apart = true;
+    for (int i = 0; i < hub->n_parts; i++)
+        if (dt_local_part(hub, 0, i)->apart > 0) DT_TRY(make(hub, i, dt_local_part(hub, 0, i)->apart, arena, &made));
+    for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next) {
+        const dt_collective_part *part = dt_local_part(hub, 0, one->first);
+        if (part->apart > 0 && hub->place_bytes[part->place] < one->n_bytes) hub->place_bytes[part->place] = one->n_bytes;
+    }
+    for (int p = 0; p < DT_APART_PLACES; p++)
+        if (hub->place_bytes[p] > 0) DT_TRY(hub->options.allocate(hub->options.context, hub->place_bytes[p], &hub->places[p]));
+    for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next)
+        if (dt_local_part(hub, 0, one->first)->apart > 0) place_slots(one, hub->places[dt_local_part(hub, 0, one->first)->place]);
+    return NULL;
+}
+
 void dt_crossings_free(dt_local_hub *hub) {
     for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next)
         if (one->memory != NULL) hub->options.release(hub->options.context, one->memory, one->n_bytes);
+    for (int p = 0; p < DT_APART_PLACES; p++)
+        if (hub->places[p] != NULL) hub->options.release(hub->options.context, hub->places[p], hub->place_bytes[p]);
     hub->crossings = NULL;
 }
 
@@ -440,11 +470,29 @@ static void add_rounds(const crossing_bucket *bucket, dt_arena *arena, dt_operat
 
 /* ---- lowering ---- */
 
+/* Of what is apart: what this process owns of the piece is copied from where it is kept, or to where its sum is wanted. */
+static void set_own(const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena) {
+    const dt_collective_part *part = first_part(hub, piece->image);
+    bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
+    int64_t bytes = (int64_t)dt_dtype_bytes(crossing_dtype(part)), n = (piece->own.end - piece->own.first) / bytes;
+    int64_t first = piece->own.first / bytes, from_share = first - part->shares[hub->options.roles.process];
+    reductions copies = {0};
+    if (n == 0) return;
+    if (gathers) {
+        put(piece, part, (const char *)part->sources[0] + from_share * bytes, (range_share){(size_t)first, (size_t)n, piece->own.first}, arena, &copies);
+        piece->exchange->before = (dt_operation_reduce){(int)copies.before.n, copies.before.items};
+    } else {
+        take_share(hub, piece, piece->image->ranges[0].tensor, (range_share){(size_t)first, (size_t)n, piece->own.first}, arena, &copies);
+        piece->exchange->after = (dt_operation_reduce){(int)copies.after.n, copies.after.items};
+    }
+}
+
 /* What crosses where it is wanted does so where that is now: a device's memory may have been planned, and not yet allocated, before. */
 static void lower_exchanges(const dt_local_hub *hub, const crossing_bucket *bucket, dt_arena *arena) {
     for (size_t p = 0; p < bucket->pieces.n; p++) {
         const crossing_piece *piece = &bucket->pieces.items[p];
         if (piece->lands) dt_exchange_land(piece->exchange, only_place(hub, piece->image, arena));
+        if (first_part(hub, piece->image)->apart != 0) set_own(hub, piece, arena);
         dt_exchange_lower(piece->exchange, arena);
     }
 }
@@ -469,9 +517,20 @@ static dt_group_bucket lower_beside(crossing_bucket *bucket, const reductions *w
     return made;
 }
 
+/* No member is waited for: what has been there before begins it. */
+static dt_group_bucket lower_apart(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
+    dt_group_bucket made = {0};
+    dt_local_add_reductions(&work->before, arena, &made.beside);
+    dt_list_push(arena, &made.beside, ((dt_operation){.kind = DT_OPERATION_ARRIVE, .gate = &bucket->begin}));
+    dt_list_push(arena, &made.behind, ((dt_operation){.kind = DT_OPERATION_AWAIT, .gate = &bucket->begin}));
+    return made;
+}
+
 dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     dt_local_hub *hub = ((dt_local_member *)group)->hub;
-    dt_crossing *crossing = hub->crossings;
+    dt_crossing *crossing;
+    if (!hub->has_apart) DT_TRY(make_apart(hub, arena));
+    crossing = hub->crossings;
     while (crossing != NULL && crossing->first != first) crossing = crossing->next;
     if (crossing == NULL) DT_TRY(make(hub, first, n, arena, &crossing));
     *work = (dt_group_work){
@@ -481,7 +540,8 @@ dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena,
         reductions own = {0};
         if (group->rank == 0) lower_exchanges(hub, bucket, arena);
         for (size_t p = 0; p < bucket->pieces.n; p++) share_piece(group, hub, &bucket->pieces.items[p], arena, &own);
-        work->buckets[b] = (hub->options.has_link ? lower_on_device : lower_beside)(bucket, &own, arena);
+        bool is_apart = dt_local_part(hub, group->rank, first)->apart != 0;
+        work->buckets[b] = (is_apart ? lower_apart : hub->options.has_link ? lower_on_device : lower_beside)(bucket, &own, arena);
     }
     return NULL;
 }

@@ -81,7 +81,11 @@ static dt_status *meet(dt_group *group, const dt_step_context *context, const ch
 
 /* ---- collectives ---- */
 
-static void publish(dt_group *group, const dt_collective_part *parts) { ((dt_local_member *)group)->hub->seats[group->rank].parts = parts; }
+static void publish(dt_group *group, const dt_collective_part *parts, int n) {
+    dt_local_hub *hub = ((dt_local_member *)group)->hub;
+    hub->seats[group->rank].parts = parts;
+    hub->n_parts = n;
+}
 
 int dt_local_first_microbatch(const dt_local_hub *hub, int rank) {
     const dt_local_hub_options *options = &hub->options;

@@ -1,0 +1,295 @@
+/* gathering: see the header. */
+#include "runtime/execution/gathering.h"
+
+#include "runtime/execution/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The layers of a function, on the way. */
+typedef struct finder {
+    const dt_artifact *artifact;
+    const dt_artifact_function *function;
+    dt_arena *arena;
+    bool *is_read;     /* [n_buffers] roots, by the layer at hand */
+    bool *is_laid_out; /* [n_kernels] */
+} finder;
+
+static int root_of(const finder *in, int buffer) { return in->function->buffers[buffer].root; }
+
+/* ---- what lays out ---- */
+
+static bool reads(const finder *in, const dt_artifact_kernel *kernel, int root) {
+    for (int w = 0; w < kernel->n_writes; w++)
+        if (root_of(in, kernel->writes[w]) == root) return false;
+    for (int b = 0; b < kernel->n_buffers; b++)
+        if (root_of(in, kernel->buffers[b]) == root) return true;
+    return false;
+}
+
+/* Whether anybody but layers has use for it. */
+static bool is_needed_elsewhere(const finder *in, int root) {
+    for (int k = 0; k < in->function->n_kernels; k++)
+        if (in->function->kernels[k].once && !in->is_laid_out[k] && reads(in, &in->function->kernels[k], root)) return true;
+    for (int r = 0; r < in->function->n_results; r++)
+        if (root_of(in, in->function->results[r].buffer) == root) return true;
+    return false;
+}
+
+/* Kernels of a layer that run once, but for those whose results others need as well. */
+static void find_laid_out(finder *in) {
+    bool changed = true;
+    for (int k = 0; k < in->function->n_kernels; k++) in->is_laid_out[k] = in->function->kernels[k].once && in->function->kernels[k].layer > 0;
+    while (changed) {
+        changed = false;
+        for (int k = 0; k < in->function->n_kernels; k++)
+            for (int w = 0; w < in->function->kernels[k].n_writes && in->is_laid_out[k]; w++) {
+                if (!is_needed_elsewhere(in, root_of(in, in->function->kernels[k].writes[w]))) continue;
+                in->is_laid_out[k] = false;
+                changed = true;
+            }
+    }
+}
+
+/* ---- layers ---- */
+
+typedef DT_LIST(dt_gathered) gathered_list;
+
+static void add_buffer(finder *in, gathered_list *all, dt_layer *layer, int root, int variable) {
+    for (size_t i = 0; i < all->n; i++)
+        if (all->items[i].buffer == root || (variable >= 0 && all->items[i].variable == variable)) return;
+    dt_list_push(in->arena, all, ((dt_gathered){root, variable, layer->bytes}));
+    const dt_artifact_buffer *buffer = &in->function->buffers[root];
+    layer->bytes += dt_memory_padded(variable >= 0 ? in->artifact->variables[variable].bytes : buffer->bytes);
+}
+
+static void read_all(const finder *in, const dt_artifact_kernel *kernel) {
+    for (int b = 0; b < kernel->n_buffers; b++) in->is_read[root_of(in, kernel->buffers[b])] = true;
+}
+
+static bool lays_out(const finder *in, const dt_artifact_kernel *kernel) {
+    for (int w = 0; w < kernel->n_writes; w++)
+        if (in->is_read[root_of(in, kernel->writes[w])]) return true;
+    return false;
+}
+
+/* What is_read says that kernels read; kernels that lay out follow those whose results they take. */
+static void fill(finder *in, dt_layer *layer) {
+    const dt_artifact_function *function = in->function;
+    gathered_list all = {0};
+    int *kernels = DT_NEW_ARRAY(in->arena, int, function->n_kernels);
+    for (int k = function->n_kernels; k-- > 0;) {
+        if (!in->is_laid_out[k] || !lays_out(in, &function->kernels[k])) continue;
+        kernels[layer->n_kernels++] = k;
+        read_all(in, &function->kernels[k]);
+    }
+    for (int i = 0; 2 * i < layer->n_kernels; i++) {
+        int other = layer->n_kernels - 1 - i, k = kernels[i];
+        kernels[i] = kernels[other];
+        kernels[other] = k;
+    }
+    for (int b = 0; b < function->n_buffers; b++) {
+        const dt_artifact_buffer *buffer = &function->buffers[b];
+        bool is_shared = buffer->space == DT_MEMORY_VARIABLE && dt_is_gathered(&in->artifact->variables[buffer->variable]);
+        if (in->is_read[b] && is_shared) add_buffer(in, &all, layer, b, buffer->variable);
+    }
+    layer->n_variables = (int)all.n;
+    for (int i = 0; i < layer->n_kernels; i++)
+        for (int w = 0; w < function->kernels[kernels[i]].n_writes; w++)
+            add_buffer(in, &all, layer, root_of(in, function->kernels[kernels[i]].writes[w]), -1);
+    layer->n_buffers = (int)all.n;
+    layer->buffers = all.items;
+    layer->kernels = kernels;
+}
+
+static void clear(const finder *in) { memset(in->is_read, 0, (size_t)in->function->n_buffers * sizeof *in->is_read); }
+
+static dt_layer layer_of(finder *in, const dt_artifact_segment *segment, int first) {
+    dt_layer made = {.first = first, .end = first};
+    int number = in->function->kernels[segment->replica_kernels[first]].layer;
+    clear(in);
+    for (; made.end < segment->n_replica_kernels; made.end++) {
+        const dt_artifact_kernel *kernel = &in->function->kernels[segment->replica_kernels[made.end]];
+        if (kernel->layer != number) break;
+        read_all(in, kernel);
+    }
+    fill(in, &made);
+    return made;
+}
+
+/* Who runs it on shares computes no examples. */
+static dt_layer layer_of_once(finder *in, int k) {
+    dt_layer made = {0};
+    const dt_artifact_kernel *kernel = &in->function->kernels[k];
+    if (in->is_laid_out[k] || !kernel->for_examples) return made;
+    clear(in);
+    read_all(in, kernel);
+    fill(in, &made);
+    return made;
+}
+
+static void raise_to(int64_t *most, int64_t bytes) {
+    if (bytes > *most) *most = bytes;
+}
+
+static dt_segment_layers layers_of(finder *in, const dt_artifact_segment *segment, int64_t *most) {
+    dt_layer *once = DT_NEW_ARRAY(in->arena, dt_layer, segment->n_device_kernels);
+    DT_LIST(dt_layer) layers = {0};
+    for (int i = 0; i < segment->n_device_kernels; i++) {
+        once[i] = layer_of_once(in, segment->device_kernels[i]);
+        raise_to(most, once[i].bytes);
+    }
+    for (int first = 0; first < segment->n_replica_kernels; first = layers.items[layers.n - 1].end) {
+        dt_layer made = layer_of(in, segment, first);
+        dt_list_push(in->arena, &layers, made);
+        raise_to(most, made.bytes);
+    }
+    return (dt_segment_layers){(int)layers.n, layers.items, once};
+}
+
+/* ---- sums ---- */
+
+static bool is_shared_sum(const finder *in, const dt_artifact_collective *collective) {
+    return collective->kind == DT_COLLECTIVE_ALL_REDUCE && collective->share.unit > 0 &&
+           in->function->buffers[root_of(in, collective->source)].space == DT_MEMORY_PARTIAL;
+}
+
+/* Which sums leave with which layer. */
+static void find_sums(finder *in, const dt_artifact_segment *segment, const dt_segment_layers *layers, int *n_with_sums) {
+    for (int l = 0; l < layers->n; l++) {
+        dt_layer *layer = &layers->layers[l];
+        int *sums = DT_NEW_ARRAY(in->arena, int, segment->n_collectives);
+        layer->sums = sums;
+        for (int c = 0; c < segment->n_collectives; c++) {
+            const dt_artifact_collective *one = &segment->collectives[c];
+            if (is_shared_sum(in, one) && one->complete_after > layer->first && one->complete_after <= layer->end) sums[layer->n_sums++] = c;
+        }
+        if (layer->n_sums > 0) layer->sum_place = (*n_with_sums)++ % DT_GATHERING_PLACES;
+    }
+}
+
+/* Takes memory for one more from the end of what is laid out. */
+static int64_t take(int64_t *end, int64_t bytes) {
+    int64_t offset = *end;
+    *end += dt_memory_padded(bytes);
+    return offset;
+}
+
+/* In one pass over all layers: a root that was last seen in another one is across. */
+static void find_across(finder *in, dt_gathered_function *made) {
+    const dt_layer **seen = DT_NEW_ARRAY(in->arena, const dt_layer *, in->function->n_buffers);
+    for (int s = 0; s < in->function->n_segments; s++)
+        for (int l = 0; l < made->segments[s].n; l++) {
+            const dt_layer *layer = &made->segments[s].layers[l];
+            for (int i = layer->first; i < layer->end; i++) {
+                const dt_artifact_kernel *kernel = &in->function->kernels[in->function->segments[s].replica_kernels[i]];
+                for (int b = 0; b < kernel->n_buffers; b++) {
+                    int root = root_of(in, kernel->buffers[b]);
+                    if (seen[root] != NULL && seen[root] != layer) made->sums[root].kind = DT_SUM_ACROSS;
+                    seen[root] = layer;
+                }
+            }
+        }
+}
+
+static void place_sums(finder *in, dt_gathered_function *made, int64_t *most) {
+    int64_t ends[DT_SUM_ACROSS + 1] = {0};
+    find_across(in, made);
+    for (int s = 0; s < in->function->n_segments; s++)
+        for (int l = 0; l < made->segments[s].n; l++) {
+            const dt_layer *layer = &made->segments[s].layers[l];
+            int64_t bytes = 0;
+            for (int i = 0; i < layer->n_sums; i++) {
+                int root = root_of(in, in->function->segments[s].collectives[layer->sums[i]].source);
+                if (made->sums[root].kind == DT_SUM_ACROSS) continue;
+                made->sums[root] = (dt_sum_placing){DT_SUM_LEAVES, layer->sum_place, take(&bytes, in->function->buffers[root].bytes)};
+            }
+            raise_to(&ends[DT_SUM_LEAVES], bytes);
+        }
+    for (int b = 0; b < in->function->n_buffers; b++) {
+        const dt_artifact_buffer *buffer = &in->function->buffers[b];
+        bool is_sum = buffer->space == DT_MEMORY_PARTIAL && buffer->root == b && !buffer->tensor.has_all_rows;
+        if (is_sum && made->sums[b].kind != DT_SUM_LEAVES) made->sums[b].offset = take(&ends[made->sums[b].kind], buffer->bytes);
+    }
+    for (int kind = 0; kind <= DT_SUM_ACROSS; kind++) raise_to(&most[kind], ends[kind]);
+}
+
+/* ---- what is there once ---- */
+
+typedef struct placed {
+    int64_t offset, end; /* where the plan has it */
+    int buffer;
+} placed;
+
+static int compare_places(const void *a, const void *b) {
+    const placed *left = a, *right = b;
+    return left->offset < right->offset ? -1 : left->offset > right->offset;
+}
+
+/* Shares of sums get places of their own, what is laid out has its layer's; the rest moves together: what shares memory goes on to. */
+static void place_device(finder *in, dt_gathered_function *made, dt_held_share own, int64_t *most) {
+    const dt_artifact_function *function = in->function;
+    placed *rest = DT_NEW_ARRAY(in->arena, placed, function->n_buffers);
+    int64_t end = 0, covered = 0, removed = 0; /* of the plan's space: up to where somebody is, and what nobody is in before */
+    int n = 0;
+    for (int s = 0; s < function->n_segments; s++)
+        for (int l = 0; l < made->segments[s].n; l++)
+            for (int i = 0; i < made->segments[s].layers[l].n_sums; i++) {
+                const dt_artifact_collective *one = &function->segments[s].collectives[made->segments[s].layers[l].sums[i]];
+                made->shares[root_of(in, one->target)] = one->share;
+            }
+    for (int k = 0; k < function->n_kernels; k++)
+        for (int w = 0; w < function->kernels[k].n_writes && in->is_laid_out[k]; w++)
+            made->device[root_of(in, function->kernels[k].writes[w])] = DT_NOT_PLACED;
+    for (int b = 0; b < function->n_buffers; b++) {
+        const dt_artifact_buffer *buffer = &function->buffers[b];
+        bool is_placed = buffer->space == DT_MEMORY_DEVICE && buffer->root == b && !buffer->tensor.has_all_rows && made->device[b] != DT_NOT_PLACED;
+        if (is_placed && made->shares[b].unit == 0) rest[n++] = (placed){buffer->offset, buffer->offset + dt_memory_padded(buffer->bytes), b};
+    }
+    qsort(rest, (size_t)n, sizeof *rest, compare_places);
+    for (int i = 0; i < n; i++) {
+        if (rest[i].offset > covered) removed += rest[i].offset - covered;
+        made->device[rest[i].buffer] = rest[i].offset - removed;
+        raise_to(&covered, rest[i].end);
+    }
+    end = covered - removed;
+    for (int b = 0; b < function->n_buffers; b++)
+        if (made->shares[b].unit > 0)
+            made->device[b] = take(&end, dt_memory_share_of_tensor(made->shares[b], &function->buffers[b].tensor, own).n_bytes);
+    raise_to(most, end);
+}
+
+/* ---- all of it ---- */
+
+const dt_gathering *dt_gathering_of(const dt_artifact *artifact, int wanted, dt_held_share own, dt_arena *arena) {
+    dt_gathering *made = DT_NEW(arena, dt_gathering);
+    made->functions = DT_NEW_ARRAY(arena, dt_gathered_function, artifact->n_functions);
+    for (int f = 0; f < artifact->n_functions; f++) {
+        const dt_artifact_function *function = &artifact->functions[f];
+        dt_gathered_function *one = &made->functions[f];
+        int n_with_sums = 0;
+        if (!dt_memory_has(artifact, wanted, f) || !dt_function_role_has_rows(function->role)) continue;
+        dt_segment_layers *segments = DT_NEW_ARRAY(arena, dt_segment_layers, function->n_segments);
+        finder in = {artifact, function, arena, DT_NEW_ARRAY(arena, bool, function->n_buffers), DT_NEW_ARRAY(arena, bool, function->n_kernels)};
+        find_laid_out(&in);
+        for (int s = 0; s < function->n_segments; s++) {
+            segments[s] = layers_of(&in, &function->segments[s], &made->bytes);
+            find_sums(&in, &function->segments[s], &segments[s], &n_with_sums);
+        }
+        *one = (dt_gathered_function){.segments = segments,
+                                      .is_laid_out = in.is_laid_out,
+                                      .sums = DT_NEW_ARRAY(arena, dt_sum_placing, function->n_buffers),
+                                      .device = DT_NEW_ARRAY(arena, int64_t, function->n_buffers),
+                                      .shares = DT_NEW_ARRAY(arena, dt_share, function->n_buffers)};
+        place_sums(&in, one, made->sum_bytes);
+        place_device(&in, one, own, &made->device_bytes);
+    }
+    return made;
+}
+
+int64_t dt_layer_offset(const dt_layer *layer, const dt_artifact_buffer *buffers, int root) {
+    int variable = buffers[root].space == DT_MEMORY_VARIABLE ? buffers[root].variable : -1;
+    for (int i = 0; i < layer->n_buffers; i++)
+        if (layer->buffers[i].buffer == root || (variable >= 0 && layer->buffers[i].variable == variable)) return layer->buffers[i].offset;
+    return -1;
+}
