@@ -118,7 +118,7 @@ static void add_collectives(builder *in, int segment, int n) {
 static bool is_gathered_now(const builder *in, const dt_artifact_gather *gather) {
     const dt_artifact_buffer *buffer = &in->function->buffers[gather->buffer];
     bool is_variable = buffer->space == DT_MEMORY_VARIABLE;
-    return in->layers == NULL || !is_variable || !dt_is_gathered(&in->memory->artifact->variables[buffer->variable]);
+    return !in->memory->domain->layout.gathers || !is_variable || !dt_is_gathered(&in->memory->artifact->variables[buffer->variable]);
 }
 
 /* How many buffers are gathered after the kernel. */
@@ -178,8 +178,9 @@ static void gather_once(builder *in, int s, const dt_layer *layer) {
     in->collective += layer->n_variables;
 }
 
-/* Lays out what the layer's kernels take so: each executor its part. */
+/* Lays out what the layer's kernels take so: each executor its part. Where something was gathered, nobody is at what was in the place before. */
 static void lay_out(builder *in, const dt_layer *layer) {
+    if (layer->n_kernels > 0 && layer->n_variables == 0) add_meeting(in);
     for (int i = 0; i < layer->n_kernels; i++) {
         if (runs(in, layer->kernels[i])) add_launches(in, &layer->kernels[i], 1, -1, 0, in->memory->n_microbatches);
     }
@@ -197,10 +198,11 @@ static void add_once(builder *in, int s) {
         int k = segment->device_kernels[i];
         bool divided = in->function->kernels[k].divided;
         const dt_layer *whole = whole_of(in, s, i);
-        end = i + dt_artifact_n_together(in->function, segment->device_kernels + i, segment->n_device_kernels - i, -1);
+        int n_together = dt_artifact_n_together(in->function, segment->device_kernels + i, segment->n_device_kernels - i, -1);
+        for (end = i + n_together; end < segment->n_device_kernels && is_laid_out(in, segment->device_kernels[end]);) end++;
         if (is_laid_out(in, k)) continue;
         if (whole != NULL) gather_once(in, s, whole);
-        if (runs(in, k)) add_launches(in, segment->device_kernels + i, end - i, -1, 0, in->memory->n_microbatches);
+        if (runs(in, k)) add_launches(in, segment->device_kernels + i, n_together, -1, 0, in->memory->n_microbatches);
         in->layer = NULL;
         bool goes_on = end < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[end]].divided &&
                        whole == NULL && whole_of(in, s, end) == NULL;
@@ -523,9 +525,9 @@ dt_status *dt_operations_check(const dt_artifact *artifact, bool is_gpu, int n_m
 static void add_complete(builder *in, int s, int n_done) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     dt_operation complete = {.kind = DT_OPERATION_COMPLETE,
-                             .collective = {.first = in->collective, .n = n_staying(in, s), .segment = s, .complete_after = n_done}};
+                             .collective = {.first = in->collective, .n = segment->n_collectives, .segment = s, .complete_after = n_done}};
     bool any = false;
-    for (int c = 0; c < segment->n_collectives && !any; c++) any = segment->collectives[c].complete_after <= n_done && !leaves(in, s, c);
+    for (int c = 0; c < segment->n_collectives && !any; c++) any = segment->collectives[c].complete_after == n_done;
     if (any && n_done < segment->n_replica_kernels) add(in, complete);
 }
 
@@ -539,7 +541,7 @@ static void add_leaving(builder *in, int first, const dt_layer *layer, int *unde
 }
 
 /* All microbatches go through a layer together. While they do, the next one's parameters arrive, whose place is that of the one before, and the sums
- * of the one before leave. */
+ * of the one before leave. All processes start these in one order; what stays, which is little, crosses behind them. */
 static void add_layers(builder *in, int s, int n_once) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     const dt_segment_layers *layers = &in->layers[s];
@@ -566,7 +568,6 @@ static void add_layers(builder *in, int s, int n_once) {
         position = in->position;
         in->layer = NULL;
         add_leaving(in, firsts[l] + layer->n_variables, layer, under_way);
-        add_complete(in, s, layer->end);
     }
     for (int p = 0; p < DT_GATHERING_PLACES; p++)
         if (under_way[p] >= 0) add_apart(in, DT_OPERATION_WAIT, under_way[p], 1);

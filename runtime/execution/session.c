@@ -130,6 +130,9 @@ static dt_status *check_options(dt_session *session) {
                         n_workers, has_servers ? "workers" : "processes", n, dt_plural(n), beside, options->replicas, dt_plural(options->replicas),
                         (int64_t)n * n_workers, has_servers ? "workers:" : "processes: mpirun -n", options->replicas / n);
     }
+    if (options->shard_parameters && (session->spec.kind->is_gpu || options->central))
+        return dt_error(DT_INVALID_ARGUMENT, "--shard-parameters is for CPUs, where each process has all of its devices' parameters in one memory%s",
+                        options->central ? "; leave out --placement central" : ": use --devices cpu, or --shard-optimizer");
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = dt_session_options_default().deadline_seconds;
     return NULL;
 }
@@ -564,11 +567,31 @@ dt_status *dt_session_numerics_status(const dt_session *session) {
     return dt_numerics_status(&session->first_numerics, session->artifact, &session->running);
 }
 
+/* Whether an initialiser gives each process its share of the variable. */
+static bool is_drawn_in_shares(const dt_artifact *artifact, int variable) {
+    for (int f = 0; f < artifact->n_functions; f++) {
+        const dt_artifact_function *function = &artifact->functions[f];
+        for (int k = 0; k < function->n_kernels && function->role == DT_ROLE_INIT; k++)
+            for (int g = 0; g < function->kernels[k].n_gathers; g++) {
+                const dt_artifact_buffer *buffer = &function->buffers[function->kernels[k].gathers[g].buffer];
+                if (buffer->space == DT_MEMORY_VARIABLE && buffer->variable == variable) return true;
+            }
+    }
+    return false;
+}
+
+/* Whether there is an initialiser which no session can run that has no more than shares. */
+static bool draws_whole(const dt_session *session) {
+    if (session->roles.n_servers > 1) return true;
+    for (int v = 0; v < session->artifact->n_variables && session->domains[0].layout.gathers; v++)
+        if (dt_is_gathered(&session->artifact->variables[v]) && !is_drawn_in_shares(session->artifact, v)) return true;
+    return false;
+}
+
 dt_status *dt_session_initialize(dt_session *session) {
     const dt_artifact *artifact = session->artifact;
     if (session->rows != NULL) DT_TRY(dt_row_tables_initialize(dt_row_steps_tables(session->rows), session->options.seed));
-    bool has_parts = session->roles.n_servers > 1 || session->options.shard_parameters; /* nobody else shares out an initialiser then either */
-    if (session->options.forward_only || has_parts) return initialize_elsewhere(session);
+    if (session->options.forward_only || draws_whole(session)) return initialize_elsewhere(session);
     for (int f = 0; f < artifact->n_functions; f++) {
         if (artifact->functions[f].role != DT_ROLE_INIT) continue;
         session->step = -1;

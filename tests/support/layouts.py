@@ -231,24 +231,24 @@ def train_one(case, replicas):
     return left_by(folder / "ck"), said(run.events), said(evaluated.events), predictions(folder / "out")
 
 
-def train_many(flavour, case, replicas, n_processes, devices):
+def train_many(flavour, case, replicas, n_processes, devices, *more):
     folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
-    flags = [*case.flags(replicas), "--devices", f"cpu:{devices}x1"]
+    flags = [*case.flags(replicas), "--devices", f"cpu:{devices}x1", *more]
     run = mpirun(flavour, n_processes, "train", case, *flags, "--epochs", 2, "--seed", 3, "--checkpoint-dir", folder / "ck")
     evaluated = mpirun(flavour, n_processes, "evaluate", case, *flags, "--checkpoint-dir", folder / "ck")
     inputs = [f"--input={case.data / name}" for name in case.inputs]
     if case.predicts:
         mpirun(flavour, n_processes, "predict", case, *inputs, "--replicas", replicas, "--devices", f"cpu:{devices}x1", "--checkpoint-dir",
-               folder / "ck", "--output", folder / "out")
+               folder / "ck", "--output", folder / "out", *more)
     return left_by(folder / "ck"), said(run), said(evaluated), predictions(folder / "out")
 
 
-def compare(flavour, case, replicas, layouts):
-    """layouts: (processes, devices of each)."""
+def compare(flavour, case, replicas, layouts, *more):
+    """layouts: (processes, devices of each); more: flags of those."""
     wanted = train_one(case, replicas)
     check(len(wanted[1]) >= 4 and (wanted[3] or not case.predicts), f"{case.name}: there is nothing to compare: {wanted[1]}")
     for n_processes, devices in layouts:
-        found = train_many(flavour, case, replicas, n_processes, devices)
+        found = train_many(flavour, case, replicas, n_processes, devices, *more)
         for what, one, other in zip(("weights", "reports", "evaluation", "predictions"), found, wanted):
             check(one == other, f"{case.name}, V={replicas}: {n_processes} processes of {devices} devices give other {what} than one: "
                                 f"{one if what in ('reports', 'evaluation') else ''} {other if what in ('reports', 'evaluation') else ''}")

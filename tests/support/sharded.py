@@ -1,0 +1,128 @@
+"""sharded: programs whose parameters processes have in shares (--shard-parameters), and their trainings beside those of one process that has all."""
+import os
+import pathlib
+import tempfile
+
+import layouts
+import mpi
+from training import FOLDER, check
+
+EXAMPLES = pathlib.Path(os.environ["DT_SOURCE"]) / "examples"
+SHARED = "--shard-parameters"
+
+# Three layers of the runtime's, dropout in each; an embedding that is the last product's weights as well; a norm of all gradients.
+NET = """
+use nn, optimizers
+
+data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
+data test_set  = npy("a.npy", "b.npy") | take(50) | batch(24)
+
+layer part(x: f32[B, N]) {
+    return x + dropout(dense(layer_norm(x), units: N, activation: tanh), rate: 0.2)
+}
+
+model Net(a: f32[B, 6]) -> f32[B, 300] {
+    param table: f32[300, 270] = normal(stddev: 0.1)
+    PENALTY
+    x = table[i32(abs(a[:, 0]) * 50) % 300] + dense(a, units: 270)
+    for i in 0..3 { x = part(x) }
+    return layer_norm(x) @ table.T
+}
+
+fn errors(a: f32[B, 6], b: f32[B, 6]) { return mean(square(Net(a) - b[:, :1]), axis: 1) }
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    loss = errors(a, b)
+    UPDATE
+    report loss: mean(loss), greatest: max(loss)
+}
+
+step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
+    report loss: mean(errors(a, b))
+}
+
+step predict(a: f32[B, 6], b: f32[B, 6]) {
+    return value: Net(a)[:, 0]
+}
+"""
+
+# Takes a parameter whole, and once a step.
+PENALTY = "regularize(0.001 * sum(square(table)) + 0.01 * max(abs(table)))"
+
+UPDATES = {
+    "clipped": "apply(adam(learning_rate: 0.01), clip_by_global_norm(grad(objective(loss), params(Net)), 0.5))",
+    "lamb": "minimize(loss, lamb(learning_rate: 0.01, beta_2: 0.99, weight_decay: 0.01))",
+    "penalty": "minimize(loss, sgd(learning_rate: 0.01))",
+}
+
+# Statistics of the batch cut the step into segments, which take their parameters one after another.
+NORMS = """
+use nn, losses, optimizers
+
+data train_set = idx("train-images-idx3-ubyte", "train-labels-idx1-ubyte") | shuffle(60) | batch(24)
+data test_set  = idx("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte") | batch(24)
+
+model Net(image: u8[B, 28, 28]) -> f32[B, 10] {
+    x = max_pool2d(max_pool2d(f32(image)[:, :, :, newaxis] / 255))
+    for n in [64, 128, 128] { x = relu(batch_norm(conv2d(x, filters: n, kernel: 3, padding: same))) }
+    return dense(mean(x, axis: [1, 2]), units: 10)
+}
+
+step train(image: u8[B, 28, 28], label: u8[B]) from train_set {
+    loss = sparse_categorical_crossentropy(label, Net(image))
+    minimize(loss, adam(learning_rate: 0.001))
+    report loss: mean(loss)
+}
+
+step evaluate(image: u8[B, 28, 28], label: u8[B]) from test_set {
+    report loss: mean(sparse_categorical_crossentropy(label, Net(image)))
+}
+"""
+
+# Both models once more, of which one makes what the other looks at.
+GAN_EVALUATE = """
+data test_set = idx("t10k-images-idx3-ubyte") | batch(16)
+
+step evaluate(image: u8[B, 28, 28]) from test_set {
+    report loss: mean(Discriminator(f32(image)[..., newaxis] / 127.5 - 1) - Discriminator(Generator(normal([B, 64]))))
+}
+"""
+
+
+def case(name, *flags):
+    """NET with one of the updates; "norms", "gpt", "gan", "every": of all optimizers."""
+    if name in UPDATES:
+        text = NET.replace("UPDATE", UPDATES[name]).replace("PENALTY", PENALTY if name == "penalty" else "")
+        return layouts.Case(name + "".join(flags), text, 24, *flags, inputs=["a.npy", "b.npy"])
+    if name == "gpt":
+        for part, n in (("train", 4000), ("valid", 1000)):
+            (layouts.DATA / f"{part}.txt").write_text("a rose is a rose is a rose, " * (n // 28))
+        return layouts.Case(name, (EXAMPLES / "gpt.dt").read_text(), 8, "-D", "layers=3", "-D", "width=96", "-D", "context=32", *flags)
+    if name == "gan":
+        return layouts.Case(name, (EXAMPLES / "gan.dt").read_text().replace(".gz", "") + GAN_EVALUATE, 16, *flags)
+    if name == "every":
+        return layouts.Case(name, (EXAMPLES.parent / "tests/programs/every_optimizer.dt").read_text(), 24, *flags)
+    return layouts.Case(name, NORMS, 24, *flags)
+
+
+def train(case, n, folder, *flags, replicas=6, devices="cpu:1x1", expect=0):
+    """Output of `n` processes that train into the folder."""
+    done = mpi.run("openmpi", n, ["dtrun", "train", case.artifact, *case.flags(replicas), "--devices", devices, "--seed", 3, "--checkpoint-dir", folder,
+                                  *flags])
+    check(done.returncode == expect, f"{case.name}, {n} processes {flags}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def new_folder():
+    return pathlib.Path(tempfile.mkdtemp(dir=FOLDER)) / "ck"
+
+
+def goes_on(case, replicas, turns):
+    """Stopped in mid-epoch, and gone on with in another layout each time; turns: (processes, devices, flags)."""
+    wanted = layouts.train_one(case, replicas)[0]
+    folder = new_folder()
+    for i, (n, devices, *flags) in enumerate(turns):
+        end = ["--max-steps", i + 1] if i + 1 < len(turns) else []
+        train(case, n, folder, "--epochs", 2, *flags, *end, *(["--resume"] if i > 0 else []), replicas=replicas, devices=f"cpu:{devices}x1")
+    check(layouts.left_by(folder) == wanted, f"{case.name}: {turns}, one after another, end with other bits than one")
+    print(f"{case.name}, V={replicas}: {len(turns)} layouts, with and without shares, one after another, agree with one", flush=True)
