@@ -82,6 +82,8 @@ static void count_tensors(const dt_collective_part *parts, int n, crossing *cros
         crossings[parts[i].shares != NULL && parts[i].kind == DT_COLLECTIVE_ALL_REDUCE ? DT_COLLECTIVE_REDUCE_SCATTER : parts[i].kind].n_tensors++;
 }
 
+static dt_sharing sharing_of(const dt_run_options *options) { return dt_sharing_of(options->shard_optimizer, options->shard_parameters); }
+
 static void count_exchange(const dt_exchange *exchange, crossing *crossings) {
     const dt_exchange_region *last = &exchange->regions[exchange->n_regions - 1];
     crossing *one = &crossings[exchange->kind];
@@ -110,7 +112,7 @@ static dt_status *count_collectives(layout *of, const dt_collective_part *parts,
 /* What one process does of the function. */
 static dt_status *count_process(layout *of, int function, dt_process_roles roles, crossing (*crossings)[N_KINDS]) {
     dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, (int)of->n_microbatches);
-    dt_memory_domain domain = {.n_executors = 1, .n_parts = 1, .layout = dt_state_layout_of(roles, of->options->shard_optimizer, of->options->shard_parameters)};
+    dt_memory_domain domain = {.n_executors = 1, .n_parts = 1, .layout = dt_state_layout_of(roles, sharing_of(of->options))};
     dt_executor_memory memory = {.artifact = of->artifact,
                                  .domain = &domain,
                                  .first_microbatch = own.first,
@@ -319,7 +321,9 @@ static dt_status *say_step(layout *of, const dt_artifact_step *step) {
 static dt_status *say_steps(layout *of) {
     if (setjmp(of->guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the schedules of %" PRId64 " processes", of->n_asked);
     for (int i = 0; i < of->artifact->n_steps; i++) DT_TRY(say_step(of, &of->artifact->steps[i]));
-    if (of->options->shard_optimizer) dt_memory_print_sharing(of->artifact, (dt_process_roles){.n_processes = of->n_processes}, true, of->text);
+    dt_sharing sharing = sharing_of(of->options);
+    if (sharing != DT_SHARES_NOTHING)
+        dt_memory_print_sharing(of->artifact, (dt_process_roles){.n_processes = of->n_processes}, sharing, of->text);
     return NULL;
 }
 

@@ -94,19 +94,20 @@ static void print_most(const char *what, int64_t most, int64_t all, int n, const
                    100 * (double)most / (double)all);
 }
 
-void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles, bool is_asked, dt_text *text) {
+void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles, dt_sharing asked, dt_text *text) {
     int n = dt_process_n_owners(roles);
-    int64_t all = most_bytes(artifact, DT_VARIABLE_SLOT, 1), most = most_bytes(artifact, DT_VARIABLE_SLOT, n);
-    int64_t parameters = most_bytes(artifact, DT_VARIABLE_PARAMETER, 1);
-    if (is_asked && n == 1)
-        dt_text_format(text, "--shard-optimizer: there is one process, which keeps all of the optimizer's states\n");
-    else if (is_asked && most == all)
-        dt_text_format(text,
-                       "--shard-optimizer: the optimizer has no states to share out: tensors of %d elements or more, updated element by element\n",
-                       DT_SHARE_LEAST);
-    if (roles.n_servers > 1 && most_bytes(artifact, DT_VARIABLE_PARAMETER, n) < parameters)
-        print_most("parameters", most_bytes(artifact, DT_VARIABLE_PARAMETER, n), parameters, n, "servers", text);
-    if (most < all) print_most("optimizer's states", most, all, n, roles.n_servers > 0 ? "servers" : "processes", text);
+    bool has_servers = roles.n_servers > 0, of_parameters = asked == DT_SHARES_PARAMETERS;
+    const char *option = of_parameters ? "--shard-parameters" : "--shard-optimizer", *who = has_servers ? "servers" : "processes";
+    int64_t slots = most_bytes(artifact, DT_VARIABLE_SLOT, 1), most_slots = most_bytes(artifact, DT_VARIABLE_SLOT, n);
+    int64_t parameters = most_bytes(artifact, DT_VARIABLE_PARAMETER, 1), most_parameters = most_bytes(artifact, DT_VARIABLE_PARAMETER, n);
+    bool parts_parameters = (of_parameters || roles.n_servers > 1) && most_parameters < parameters;
+    if (asked != DT_SHARES_NOTHING && n == 1)
+        dt_text_format(text, "%s: there is one process, which keeps all %s\n", option, of_parameters ? "parameters" : "of the optimizer's states");
+    else if (asked != DT_SHARES_NOTHING && most_slots == slots && !parts_parameters)
+        dt_text_format(text, "%s: %s to share out: tensors of %d elements or more, updated element by element\n", option,
+                       of_parameters ? "there is nothing" : "the optimizer has no states", DT_SHARE_LEAST);
+    if (parts_parameters) print_most("parameters", most_parameters, parameters, n, who, text);
+    if (most_slots < slots) print_most("optimizer's states", most_slots, slots, n, who, text);
 }
 
 /* ---- layout ---- */

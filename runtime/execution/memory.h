@@ -50,6 +50,17 @@ typedef struct dt_space_layout {
     int64_t gathered;      /* in each: where what has the rows of all replicas begins */
 } dt_space_layout;
 
+/* What processes are asked to share out: the optimizer's states (ZeRO-1); parameters as well, gathered layer by layer (ZeRO-3). */
+typedef enum dt_sharing {
+    DT_SHARES_NOTHING,
+    DT_SHARES_OPTIMIZER,
+    DT_SHARES_PARAMETERS
+} dt_sharing;
+
+static inline dt_sharing dt_sharing_of(bool shards_optimizer, bool shards_parameters) {
+    return shards_parameters ? DT_SHARES_PARAMETERS : shards_optimizer ? DT_SHARES_OPTIMIZER : DT_SHARES_NOTHING;
+}
+
 /* What a process has of the variables that can be shared out, and whether it computes. */
 typedef struct dt_state_layout {
     dt_process_roles sharing;        /* those that share out an update; of one, nobody does */
@@ -60,9 +71,9 @@ typedef struct dt_state_layout {
 
 /* Slots are shared out where that is asked for, by the processes that hold microbatches, with parameters or without, and always by parameter servers,
  * which share parameters out too. */
-static inline dt_state_layout dt_state_layout_of(dt_process_roles roles, bool shares_optimizer, bool shares_parameters) {
-    bool shares = roles.n_processes > 1 && (shares_optimizer || shares_parameters || roles.n_servers > 0);
-    bool holds = dt_process_holds(roles, roles.process), gathers = holds && shares_parameters;
+static inline dt_state_layout dt_state_layout_of(dt_process_roles roles, dt_sharing asked) {
+    bool shares = roles.n_processes > 1 && (asked != DT_SHARES_NOTHING || roles.n_servers > 0);
+    bool holds = dt_process_holds(roles, roles.process), gathers = holds && asked == DT_SHARES_PARAMETERS;
     dt_held_share all = {0, 1}, own = {roles.process, dt_process_n_owners(roles)}, none = {0, DT_SHARE_NONE};
     if (!shares) return (dt_state_layout){{.n_processes = 1}, all, all, true, false};
     if (!dt_process_owns(roles, roles.process)) own = none;
@@ -111,9 +122,9 @@ typedef struct dt_executor_memory {
 dt_byte_range dt_state_layout_share(const dt_state_layout *layout, const dt_artifact_variable *variable);
 /* The same of a tensor without rows that is cut so. */
 dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *tensor, dt_held_share held);
-/* How much of all slots, and of parameters, each of the processes has that share them out, in lines. is_asked: by --shard-optimizer, so that there is
- * something to say where each has all. */
-void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles, bool is_asked, dt_text *text);
+/* How much of all slots, and of parameters, each of the processes has that share them out, in lines. asked: so that there is something to say where
+ * each has all. */
+void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles, dt_sharing asked, dt_text *text);
 
 /* `bytes` with slack, up to the next cache line. */
 int64_t dt_memory_padded(int64_t bytes);

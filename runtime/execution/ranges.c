@@ -19,7 +19,7 @@ dt_byte_range dt_ranges_of(const dt_session_options *options, const dt_artifact_
         return (dt_byte_range){rows.first * bytes, (rows.end - rows.first) * bytes};
     }
     roles.process = process;
-    dt_state_layout layout = dt_state_layout_of(roles, options->shard_optimizer, options->shard_parameters);
+    dt_state_layout layout = dt_state_layout_of(roles, dt_sharing_of(options->shard_optimizer, options->shard_parameters));
     return dt_state_layout_share(&layout, variable);
 }
 

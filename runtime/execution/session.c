@@ -22,6 +22,10 @@ static int wanted(const dt_session *session) {
     return session->options.forward_only ? DT_FORWARD_FUNCTIONS : DT_ALL_FUNCTIONS;
 }
 
+static dt_sharing sharing_of(const dt_session *session) {
+    return dt_sharing_of(session->options.shard_optimizer, session->options.shard_parameters);
+}
+
 /* ---- the group ---- */
 
 static dt_group *group_of(const dt_session *session) { return session->executors[0].group; }
@@ -240,7 +244,7 @@ static void open_domains(dt_session *session) {
                                                             : session->n_idle > 0 ? session->n_idle
                                                                                   : n,
                                                  .placement = placement,
-                                                 .layout = dt_state_layout_of(session->roles, session->options.shard_optimizer, session->options.shard_parameters)};
+                                                 .layout = dt_state_layout_of(session->roles, sharing_of(session))};
         dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, wanted(session), session->arena);
     }
     for (int e = 0; e < n; e++) {
@@ -914,5 +918,9 @@ void dt_session_print_crossing(const dt_session *session, dt_text *text) {
 }
 
 void dt_session_print_sharing(const dt_session *session, dt_text *text) {
-    dt_memory_print_sharing(session->artifact, session->domains[0].layout.sharing, session->options.shard_optimizer, text);
+    dt_memory_print_sharing(session->artifact, session->domains[0].layout.sharing, sharing_of(session), text);
+    for (int v = 0; v < session->artifact->n_variables && session->domains[0].layout.gathers; v++)
+        if (dt_is_gathered(&session->artifact->variables[v]) && !is_drawn_in_shares(session->artifact, v))
+            dt_text_format(text, "initial values of %s are drawn whole by each process, since its initialiser needs all of them\n",
+                           session->artifact->variables[v].path);
 }
