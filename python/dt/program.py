@@ -316,7 +316,7 @@ class Program(_dt.Program):
     def session(self, *, devices: str = "cpu", threads: int = 0, replicas: int = 1, global_batch: int = 0, seed: int = 0, data: Path | None = None,
                 checkpoints: Path | None = None, forward_only: bool = False, ignore_bad_index: bool = False, libraries: bool = True,
                 deadline: float = 0, check_numerics: bool = False, measure_kernels: bool = False, timeline_steps: int = 0,
-                processes: Processes | None = None, shard_optimizer: bool = False, fast_sums: bool = False,
+                processes: Processes | None = None, shard_optimizer: bool = False, shard_parameters: bool = False, fast_sums: bool = False,
                 placement: str = "mirrored", by_rows: str | None = None, data_check: bool = True) -> Session:
         """Put the variables of the program on devices, with new values from the seed.
 
@@ -337,6 +337,7 @@ class Program(_dt.Program):
         - `processes`: those that train this session together, of which all create it; None: this one alone. Devices are those of each, `"cpu"` its
           share of the cores; replicas and the global batch are those of all.
         - `shard_optimizer`: each process keeps its share of the optimizer's slots alone.
+        - `shard_parameters`: and of the parameters: it gathers those of a layer when it computes it.
         - `fast_sums`: MPI, or NCCL, adds up sums over processes, and their bits are not promised.
         - `placement`: `"mirrored"`, each of several devices has and updates the variables; `"central"`, the first one has the optimizer's slots and
           updates, and the others compute. The same bits.
@@ -350,8 +351,9 @@ class Program(_dt.Program):
         return Session._create(self, checkpoints, devices=devices, threads=threads, replicas=replicas, global_batch=global_batch, seed=seed,
                                forward_only=forward_only, ignore_bad_index=ignore_bad_index, no_libraries=not libraries, deadline=deadline,
                                data=None if data is None else os.fspath(data), check_numerics=check_numerics, measure_kernels=measure_kernels,
-                               timeline_steps=timeline_steps, processes=processes, shard_optimizer=shard_optimizer, fast_sums=fast_sums,
-                               placement=placement, by_rows=by_rows, no_data_check=not data_check)
+                               timeline_steps=timeline_steps, processes=processes, shard_optimizer=shard_optimizer,
+                               shard_parameters=shard_parameters, fast_sums=fast_sums, placement=placement, by_rows=by_rows,
+                               no_data_check=not data_check)
 
     def info(self) -> str:
         """What the program holds, as `dtrun info` prints it: variables, steps, data, code, memory."""

@@ -334,6 +334,7 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
                             "timeline_steps",
                             "processes",
                             "shard_optimizer",
+                            "shard_parameters",
                             "fast_sums",
                             "placement",
                             "by_rows",
@@ -344,11 +345,11 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
     dtrt_session_options options = DTRT_INIT(dtrt_session_options);
     PyObject *program, *as_array, *listener, *processes;
     long long threads, replicas, global_batch, seed, timeline_steps;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OOzLLLLpppdzppLOppzzp", names, module->program, &program, &as_array, &listener,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OOzLLLLpppdzppLOpppzzp", names, module->program, &program, &as_array, &listener,
                                      &options.devices, &threads, &replicas, &global_batch, &seed, &options.forward_only, &options.ignore_bad_index,
                                      &options.no_libraries, &options.deadline_seconds, &options.data, &options.check_numerics,
-                                     &options.measure_kernels, &timeline_steps, &processes, &options.shard_optimizer, &options.fast_sums,
-                                     &options.placement, &options.by_rows, &options.no_data_check))
+                                     &options.measure_kernels, &timeline_steps, &processes, &options.shard_optimizer,
+                                     &options.shard_parameters, &options.fast_sums, &options.placement, &options.by_rows, &options.no_data_check))
         return NULL;
     if (processes != Py_None && !PyObject_TypeCheck(processes, module->processes))
         return PyErr_SetString(PyExc_TypeError, "processes: dt.Processes() are, or None"), NULL;

@@ -545,17 +545,17 @@ static void add_leaving(builder *in, int first, const dt_layer *layer, int *unde
 static void add_layers(builder *in, int s, int n_once) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     const dt_segment_layers *layers = &in->layers[s];
-    int n = n_microbatches(in), started = 0, position = n_once, under_way[DT_GATHERING_PLACES] = {-1, -1};
+    int n = n_microbatches(in), position = n_once, under_way[DT_GATHERING_PLACES] = {-1, -1};
     int *firsts = DT_NEW_ARRAY(in->arena, int, layers->n);
     for (int l = 0; l < layers->n; l++) {
         firsts[l] = in->collective;
         in->collective += layers->layers[l].n_variables + layers->layers[l].n_sums;
     }
+    if (layers->n > 0) add_apart(in, DT_OPERATION_START, firsts[0], layers->layers[0].n_variables);
     for (int l = 0; l < layers->n; l++) {
         const dt_layer *layer = &layers->layers[l];
-        for (; started < layers->n && started < l + DT_GATHERING_PLACES; started++)
-            add_apart(in, DT_OPERATION_START, firsts[started], layers->layers[started].n_variables);
         add_apart(in, DT_OPERATION_WAIT, firsts[l], layer->n_variables);
+        if (l + 1 < layers->n) add_apart(in, DT_OPERATION_START, firsts[l + 1], layer[1].n_variables);
         in->layer = layer;
         in->place = l % DT_GATHERING_PLACES;
         in->position = position;
