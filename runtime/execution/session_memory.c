@@ -44,6 +44,42 @@ int64_t dt_session_domain_bytes(const dt_session *session, int d) {
 
 static double in_mib(int64_t bytes) { return (double)bytes / (double)(1 << 20); }
 
+/* What the first of n processes would take, of as many cores and the same replicas, that share out so. */
+static int64_t bytes_over(const dt_session *session, int n, dt_sharing sharing) {
+    int n_all = session->n_all_microbatches, n_own = dt_microbatches_first_of_rank(1, n, n_all);
+    int n_executors = session->n_executors < n_own ? session->n_executors : n_own;
+    dt_process_roles roles = {.n_processes = n};
+    dt_memory_domain domain = {.n_executors = n_executors, .n_parts = n_executors, .layout = dt_state_layout_of(roles, sharing)};
+    dt_memory_domain_lay_out(&domain, session->artifact, n_all, DT_ALL_FUNCTIONS, session->arena);
+    int64_t bytes = domain.bytes;
+    for (int e = 0; e < n_executors; e++) {
+        dt_executor_memory memory = session->executors[0].memory;
+        memory.domain = &domain;
+        memory.first_microbatch = dt_microbatches_first_of_rank(e, n_executors, n_own);
+        memory.n_microbatches = dt_microbatches_first_of_rank(e + 1, n_executors, n_own) - memory.first_microbatch;
+        memory.n_together = sharing == DT_SHARES_PARAMETERS ? memory.n_microbatches : 1;
+        dt_executor_memory_lay_out(&memory, session->spec.kind, DT_ALL_FUNCTIONS, session->arena);
+        bytes = sum_of(bytes, memory.bytes);
+    }
+    return bytes;
+}
+
+/* On how many processes it would fit: "; with --shard-parameters over 4 processes each needs 2378.7 MiB". */
+static void print_what_fits(const dt_session *session, int64_t available, dt_text *text) {
+    static const struct {
+        const char *option;
+        dt_sharing sharing;
+    } kinds[] = {{"--shard-optimizer", DT_SHARES_OPTIMIZER}, {"--shard-parameters", DT_SHARES_PARAMETERS}};
+    bool is_one = session->n_processes == 1 && session->spec.kind->reads_host && !session->options.forward_only && !session->options.by_rows;
+    for (int k = 0; k < 2 && is_one; k++)
+        for (int n = 2; n <= session->options.replicas; n *= 2) {
+            int64_t bytes = bytes_over(session, n, kinds[k].sharing);
+            if (bytes > available) continue;
+            dt_text_format(text, "; with %s over %d processes each needs %.1f MiB", kinds[k].option, n, in_mib(bytes));
+            break;
+        }
+}
+
 static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed, int64_t available) {
     const dt_memory_domain *domain = &session->domains[d];
     int64_t replica_bytes = dt_artifact_memory(session->artifact).replica;
@@ -58,15 +94,18 @@ static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed,
         snprintf(tables, sizeof tables, "; %.1f MiB for the rows of tables that this process has", in_mib(tables_bytes(session, d)));
     if (dt_session_caller_bytes(session, d) > 0)
         snprintf(copy, sizeof copy, "; %.1f MiB for the copy that checkpoints are written from", in_mib(dt_session_caller_bytes(session, d)));
+    dt_text fits = {0};
+    print_what_fits(session, available, &fits);
     dt_status *status =
         dt_error(DT_RESOURCE_EXHAUSTED,
                  "the plan needs %.1f MiB of %s%s memory (%.1f MiB for the weights and what else is stored once, %.1f MiB for each of "
-                 "%d executor%s, and %.1f MiB for each of its replicas; %" PRId64 " replica%s in all%s%s), and %.1f MiB are free%s; use "
+                 "%d executor%s, and %.1f MiB for each of its replicas; %" PRId64 " replica%s in all%s%s), and %.1f MiB are free%s%s; use "
                  "fewer replicas, a smaller --global-batch%s, or compile for fewer rows",
                  in_mib(needed), shared ? "the machine" : domain->device->name, "'s", in_mib(domain->bytes),
                  in_mib(memory->microbatch_space.start + memory->slot_bytes * memory->slots), domain->n_executors, dt_plural(domain->n_executors),
                  in_mib(replica_bytes) + in_mib(gathered_bytes) * (double)replicas, replicas, dt_plural(replicas), tables, copy, in_mib(available),
-                 bound, shared ? ", fewer cores" : "");
+                 bound, fits.data != NULL ? fits.data : "", shared ? ", fewer cores" : "");
+    dt_text_free(&fits);
     return dt_artifact_suggest(status, session->artifact, "--batch", "N");
 }
 

@@ -1,7 +1,8 @@
 """faults: processes of a run are killed, or stopped, at random moments; each time the run names the right one, ends in time, and goes on from its newest
 checkpoint to the bits of a run that nothing disturbed.
 
-    faults.py N [SEED]      N times SIGKILL, N times SIGSTOP
+    faults.py N [SEED [shares]]      N times SIGKILL, N times SIGSTOP; shares: of processes that have parameters in shares (--shard-parameters), where every
+                                     second run goes on in another layout, with shares or without
 """
 import concurrent.futures
 import os
@@ -14,6 +15,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+import mpi
 from launched import Launch
 from training import FOLDER, PROGRAM, check, compile_program, finish, left_by, write_data, Run
 
@@ -22,15 +24,27 @@ DEADLINE = 3
 SLACK = 5  # seconds beyond the deadline
 AT_ONCE = 5  # runs: they wait most of their time
 
-ARTIFACT = compile_program(PROGRAM.replace("batch(32)", "batch(16)"), "net")
+SHARES = sys.argv[3:] == ["shares"]
+LAYERS = "x = dense(x, units: 400, activation: relu)\n    x = dense(x, units: 300, activation: relu)"
+NET = PROGRAM.replace("x = dense(x, units: 32, activation: relu)", LAYERS) if SHARES else PROGRAM
+ARTIFACT = compile_program(NET.replace("batch(32)", "batch(16)"), "net")
 DATA = write_data(FOLDER / "data", n=1000, n_test=60)
-FLAGS = ["--data", DATA, "--replicas", N_PROCESSES, "--seed", 3, "--epochs", 30, "--checkpoint-every", 50, "--log-every", 0]
+FLAGS = ["--data", DATA, "--replicas", N_PROCESSES, "--seed", 3, "--epochs", 6 if SHARES else 30, "--checkpoint-every", 50, "--log-every", 0]
+LAUNCHED = ["--shard-parameters"] if SHARES else []
+ELSEWHERE = ((2, "cpu:2x1", "--shard-parameters"), (3, "cpu:1x1", "--shard-parameters"), (2, "cpu:1x1"), (1, "cpu:2x1"))
 
 
-def disturb(number, numbers, wanted):
+def goes_on_elsewhere(folder, numbers):
+    """Exit status of the rest of a run."""
+    n, devices, *flags = numbers.choice(ELSEWHERE)
+    return mpi.run("openmpi", n, ["dtrun", "train", ARTIFACT, *FLAGS, *flags, "--devices", devices, "--checkpoint-dir", folder, "--resume"]).returncode
+
+
+def disturb(number, numbers, wanted, elsewhere):
     """One run in which one process is sent a signal. None: it ended before; else what is wrong with it, "" for nothing, and the seconds it took."""
     folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER)) / "ck"
-    run = Launch(N_PROCESSES, "train", ARTIFACT, *FLAGS, "--devices", "cpu:1x1", "--checkpoint-dir", folder, deadline=DEADLINE, restarts=1)
+    run = Launch(N_PROCESSES, "train", ARTIFACT, *FLAGS, *LAUNCHED, "--devices", "cpu:1x1", "--checkpoint-dir", folder, deadline=DEADLINE,
+                 restarts=0 if elsewhere else 1)
     victim = numbers.randrange(N_PROCESSES)
     if run.wait_for_step(N_PROCESSES) is None:
         return None
@@ -44,6 +58,8 @@ def disturb(number, numbers, wanted):
     run.wait_for_message("^dtrun: note: restart", DEADLINE + SLACK + 10)
     seconds = time.monotonic() - began
     code = run.end()
+    if elsewhere and code != 0:
+        code = goes_on_elsewhere(folder, numbers)
     messages = run.messages()
     if not messages and code == 0 and left_by(folder) == wanted:
         return None  # it came when there was nothing to wait for any more
@@ -59,9 +75,9 @@ def disturb(number, numbers, wanted):
     return "; ".join(wrong), seconds
 
 
-def disturb_until_it_counts(number, numbers, wanted):
+def disturb_until_it_counts(number, numbers, wanted, elsewhere):
     while True:
-        outcome = disturb(number, numbers, wanted)
+        outcome = disturb(number, numbers, wanted, elsewhere)
         if outcome is not None:
             return outcome
 
@@ -73,7 +89,8 @@ def main(n, seed):
     n_wrong = 0
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         for number in (signal.SIGKILL, signal.SIGSTOP):
-            outcomes = [pool.submit(disturb_until_it_counts, number, random.Random(f"{seed} {number.name} {i}"), wanted) for i in range(n)]
+            outcomes = [pool.submit(disturb_until_it_counts, number, random.Random(f"{seed} {number.name} {i}"), wanted,
+                                    SHARES and i % 2 == 1) for i in range(n)]
             for i, outcome in enumerate(outcomes):
                 wrong, seconds = outcome.result()
                 n_wrong += wrong != ""
