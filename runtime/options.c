@@ -98,8 +98,8 @@ const dt_option dt_run_option_rows[] = {
      "Over processes, each keeps a share of the optimizer's states and updates what they belong to (ZeRO-1). Same bits, same checkpoints",
      FLAG(shard_optimizer), ALIKE("has --shard-optimizer (1) or does not (0):"), IN_SESSION(shard_optimizer), IN_INFO(shard_optimizer)},
     {DT_FOR_STEPS & ~DT_FOR_SERVED, "shard-parameters", NULL, 2,
-     "On CPUs, over processes, each keeps a share of the parameters and the optimizer's states, and gathers those of a layer when it computes it "
-     "(ZeRO-3, FSDP). Same bits, same checkpoints",
+     "Over processes, each keeps a share of the parameters and the optimizer's states, and gathers those of a layer when it computes it (ZeRO-3, "
+     "FSDP). On CPUs, and on GPUs that NCCL connects. Same bits, same checkpoints",
      FLAG(shard_parameters), ALIKE("has --shard-parameters (1) or does not (0):"), IN_SESSION(shard_parameters), IN_INFO(shard_parameters)},
     {DT_FOR_TRAINS, "rows", NULL, 2,
      "On CPUs, of a table of which steps take rows alone, update the rows that a batch names (`dtrun info` says of which). Same bits",

@@ -219,9 +219,20 @@ static dt_status *cut_apart(cutter *in, const dt_operation *one) {
         dt_list_push(in->arena, &in->apart_of, collective->first);
     }
     const dt_group_bucket *bucket = &in->apart.items[i].buckets[0];
+    const dt_operation join = {.kind = DT_OPERATION_JOIN};
     in->about.segment = collective->segment;
     in->about.label = in->executor->collectives[collective->first].label;
-    add_all(in, &in->stages, one->kind == DT_OPERATION_START ? &bucket->beside : &bucket->behind);
+    if (!in->apart.items[i].on_device) {
+        add_all(in, &in->stages, one->kind == DT_OPERATION_START ? &bucket->beside : &bucket->behind);
+    } else if (one->kind == DT_OPERATION_WAIT) {
+        dt_list_push(in->arena, &in->stages.operations, join);
+    } else {
+        for (size_t o = 0; o < bucket->beside.n; o++) {
+            dt_operation beside = bucket->beside.items[o];
+            beside.beside = true;
+            dt_list_push(in->arena, &in->stages.operations, beside);
+        }
+    }
     return NULL;
 }
 

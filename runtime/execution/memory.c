@@ -127,6 +127,10 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
     domain->bytes = 0;
     domain->memory = not_allocated(domain);
     domain->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
+    if (domain->layout.gathers) { /* places come first: what would be before the share of a variable is memory then, although nobody touches it */
+        domain->gathering = dt_gathering_of(artifact, wanted, domain->layout.parameters, arena);
+        domain->gathering_space = take(&domain->bytes, product(domain->gathering->bytes, DT_GATHERING_PLACES));
+    }
     for (int v = 0; v < artifact->n_variables; v++) {
         if (!dt_memory_has_variable(artifact, wanted, v) || !dt_memory_domain_has_variable(domain, v)) continue;
         dt_byte_range own = dt_state_layout_share(&domain->layout, &artifact->variables[v]);
@@ -137,8 +141,7 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
         raise_to(&device, artifact->functions[f].bytes.device);
         raise_to(&gathered, artifact->functions[f].gathered.device);
     }
-    if (domain->layout.gathers) {
-        domain->gathering = dt_gathering_of(artifact, wanted, domain->layout.parameters, arena);
+    if (domain->gathering != NULL) {
         device = domain->gathering->device_bytes;
         for (int f = 0; f < artifact->n_functions; f++) /* initialisers */
             if (dt_memory_has(artifact, wanted, f) && domain->gathering->functions[f].segments == NULL)
@@ -149,7 +152,6 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
         gathered = domain->placement->gathered.device;
     }
     lay_space_out(&domain->device_space, 1, device, gathered, n_all_microbatches, &domain->bytes);
-    if (domain->gathering != NULL) domain->gathering_space = take(&domain->bytes, product(domain->gathering->bytes, DT_GATHERING_PLACES));
 }
 
 static void raise_all_to(dt_space_bytes *most, const dt_space_bytes *bytes) {

@@ -1,7 +1,7 @@
 /* memory: where an executor's buffers are.
  *
  * Two allocations:
- *   a memory domain's   variables | what functions keep once for all | places of layers (gathering.h)
+ *   a memory domain's   places of layers (gathering.h) | variables | what functions keep once for all
  *   an executor's       launch values | records of bad indices | aggregates
  *                       | scratch | … of each microbatch of those that go through a segment together
  *                       | slot 0 of partial sums | slot 1 | … | microbatch 0 | microbatch 1 | …

@@ -134,9 +134,9 @@ static dt_status *check_options(dt_session *session) {
                         n_workers, has_servers ? "workers" : "processes", n, dt_plural(n), beside, options->replicas, dt_plural(options->replicas),
                         (int64_t)n * n_workers, has_servers ? "workers:" : "processes: mpirun -n", options->replicas / n);
     }
-    if (options->shard_parameters && (session->spec.kind->is_gpu || options->central))
-        return dt_error(DT_INVALID_ARGUMENT, "--shard-parameters is for CPUs, where each process has all of its devices' parameters in one memory%s",
-                        options->central ? "; leave out --placement central" : ": use --devices cpu, or --shard-optimizer");
+    if (options->shard_parameters && options->central)
+        return dt_error(DT_INVALID_ARGUMENT, "--shard-parameters and --placement central: each process has a share, or the first device of each has all; "
+                                             "leave out one of them");
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = dt_session_options_default().deadline_seconds;
     return NULL;
 }
@@ -348,6 +348,8 @@ static dt_status *open_executors(dt_session *session) {
     session->n_executors = n;
     for (int e = 0; e < n; e++) DT_TRY(open_executor(session, e));
     DT_TRY(open_link(session));
+    if (session->options.shard_parameters && session->n_processes > 1 && session->spec.kind->is_gpu && session->link == NULL)
+        return dt_error(DT_FAILED_PRECONDITION, "--shard-parameters on GPUs: they gather parameters by NCCL alone. %s", session->no_link);
     open_domains(session);
     return join_group(session);
 }

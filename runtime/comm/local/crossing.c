@@ -238,17 +238,24 @@ static void make_gates(const dt_local_hub *hub, crossing_bucket *bucket, dt_aren
 static dt_status *make(dt_local_hub *hub, int first, int n, dt_arena *arena, dt_crossing **found) {
     dt_crossing *made = DT_NEW(arena, dt_crossing);
     *made = (dt_crossing){.first = first, .n = n, .next = hub->crossings};
-    bool is_apart = dt_local_part(hub, 0, first)->apart != 0;
-    (is_apart ? fill_apart : fill_buckets)(hub, made, arena);
+    bool apart = dt_local_part(hub, 0, first)->apart != 0;
+    (apart ? fill_apart : fill_buckets)(hub, made, arena);
     for (int b = 0; b < made->n_buckets; b++) make_gates(hub, &made->buckets[b], arena);
     made->n_bytes = slot_bytes(made);
-    if (!hub->options.has_link && !is_apart) {
+    if (!hub->options.has_link && !apart) {
         DT_TRY(hub->options.allocate(hub->options.context, made->n_bytes, &made->memory));
         place_slots(made, made->memory);
     }
     hub->crossings = made;
     *found = made;
     return NULL;
+}
+
+static bool is_apart(const dt_local_hub *hub, const dt_crossing *crossing) { return dt_local_part(hub, 0, crossing->first)->apart > 0; }
+
+static void place_apart(const dt_local_hub *hub, char *const *places) {
+    for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next)
+        if (is_apart(hub, one)) place_slots(one, places[dt_local_part(hub, 0, one->first)->place]);
 }
 
 /* All that are apart, before any is lowered: those of a place have one memory. */
@@ -261,10 +268,9 @@ static dt_status *make_apart(dt_local_hub *hub, dt_arena *arena) {
         const dt_collective_part *part = dt_local_part(hub, 0, one->first);
         if (part->apart > 0 && hub->place_bytes[part->place] < one->n_bytes) hub->place_bytes[part->place] = one->n_bytes;
     }
-    for (int p = 0; p < DT_APART_PLACES; p++)
+    for (int p = 0; p < DT_APART_PLACES && !hub->options.has_link; p++)
         if (hub->place_bytes[p] > 0) DT_TRY(hub->options.allocate(hub->options.context, hub->place_bytes[p], &hub->places[p]));
-    for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next)
-        if (dt_local_part(hub, 0, one->first)->apart > 0) place_slots(one, hub->places[dt_local_part(hub, 0, one->first)->place]);
+    if (!hub->options.has_link) place_apart(hub, (char *const[]){hub->places[0], hub->places[1]});
     return NULL;
 }
 
@@ -434,13 +440,22 @@ static void share_piece(const dt_group *group, const dt_local_hub *hub, const cr
 size_t dt_crossings_device_bytes(const dt_group *group) {
     const dt_local_hub *hub = ((const dt_local_member *)group)->hub;
     size_t n_bytes = 0;
-    for (const dt_crossing *one = hub->crossings; one != NULL && hub->options.has_link; one = one->next) n_bytes += one->n_bytes;
+    for (const dt_crossing *one = hub->crossings; one != NULL && hub->options.has_link; one = one->next)
+        if (!is_apart(hub, one)) n_bytes += one->n_bytes;
+    for (int p = 0; p < DT_APART_PLACES && hub->options.has_link; p++) n_bytes += hub->place_bytes[p];
     return n_bytes;
 }
 
 void dt_crossings_place(dt_group *group, void *memory) {
+    const dt_local_hub *hub = ((dt_local_member *)group)->hub;
     char *at = memory;
-    for (const dt_crossing *one = ((dt_local_member *)group)->hub->crossings; one != NULL; at += one->n_bytes, one = one->next) place_slots(one, at);
+    place_apart(hub, (char *const[]){at, at + hub->place_bytes[0]});
+    at += hub->place_bytes[0] + hub->place_bytes[1];
+    for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next) {
+        if (is_apart(hub, one)) continue;
+        place_slots(one, at);
+        at += one->n_bytes;
+    }
 }
 
 typedef DT_LIST(dt_message) message_list;
@@ -517,6 +532,24 @@ static dt_group_bucket lower_beside(crossing_bucket *bucket, const reductions *w
     return made;
 }
 
+static void add_own(const crossing_bucket *bucket, bool after, dt_arena *arena, dt_operation_list *operations) {
+    for (size_t p = 0; p < bucket->pieces.n; p++) {
+        const dt_exchange *one = bucket->pieces.items[p].exchange;
+        dt_operation copies = {.kind = DT_OPERATION_REDUCE, .reduce = after ? one->after : one->before};
+        if (copies.reduce.n > 0) dt_list_push(arena, operations, copies);
+    }
+}
+
+/* The same on the device's own queue. */
+static dt_group_bucket lower_apart_on_device(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
+    dt_group_bucket made = {0};
+    dt_local_add_reductions(&work->before, arena, &made.beside);
+    add_own(bucket, false, arena, &made.beside);
+    add_rounds(bucket, arena, &made.beside);
+    add_own(bucket, true, arena, &made.beside);
+    return made;
+}
+
 /* No member is waited for: what has been there before begins it. */
 static dt_group_bucket lower_apart(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
     dt_group_bucket made = {0};
@@ -540,8 +573,11 @@ dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena,
         reductions own = {0};
         if (group->rank == 0) lower_exchanges(hub, bucket, arena);
         for (size_t p = 0; p < bucket->pieces.n; p++) share_piece(group, hub, &bucket->pieces.items[p], arena, &own);
-        bool is_apart = dt_local_part(hub, group->rank, first)->apart != 0;
-        work->buckets[b] = (is_apart ? lower_apart : hub->options.has_link ? lower_on_device : lower_beside)(bucket, &own, arena);
+        bool apart = dt_local_part(hub, group->rank, first)->apart != 0;
+        if (hub->options.has_link)
+            work->buckets[b] = (apart ? lower_apart_on_device : lower_on_device)(bucket, &own, arena);
+        else
+            work->buckets[b] = (apart ? lower_apart : lower_beside)(bucket, &own, arena);
     }
     return NULL;
 }

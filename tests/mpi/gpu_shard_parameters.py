@@ -1,0 +1,51 @@
+"""--shard-parameters with GPUs: processes that each keep a share of the parameters on their GPU, and gather a layer's by NCCL on the GPUs' own queues, train
+what one GPU trains that keeps all, to the bit. A step stays one graph. Fakes of the driver and of NCCL are in each process, whose events come in several
+orders."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+from gpu_processes import *  # noqa: E402,F403
+
+# Layers of the runtime's, one of which comes again, and a norm of all gradients.
+PROGRAM = """
+use nn, optimizers
+
+data train_set = npy("a.npy", "b.npy") | take(36) | shuffle(36) | batch(24)
+data test_set  = npy("a.npy", "b.npy") | take(30) | batch(24)
+
+model Net(a: f32[B, 6]) -> f32[B] {
+    x = dense(a, units: 256, activation: tanh)
+    for i in 0..2 { x = x + dense(x, units: 256, activation: tanh) }
+    return dense(x, units: 1)[:, 0]
+}
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    loss = square(Net(a) - b[:, 0])
+    apply(adam(learning_rate: 0.01), clip_by_global_norm(grad(objective(loss), params(Net)), 0.5))
+    report loss: mean(loss)
+}
+
+step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
+    report loss: mean(square(Net(a) - b[:, 0]))
+}
+"""
+SHARED = "--shard-parameters"
+
+
+
+def main():
+    net = Case("net", PROGRAM, batch=24, replicas=6)
+    for n, seed, memory in ((2, 0, "memory"), (2, 1, ""), (3, 2, "memory"), (4, 3, "")):
+        check_said(net.agrees(n, seed, SHARED, check=memory), "sums cross processes by NCCL", f"parameters: at most")
+    done = net.train(2, "refused", SHARED, settings={"DT_NCCL": "none"}, expect=1)
+    check("--shard-parameters on GPUs: they gather parameters by NCCL alone" in done.stderr + done.stdout, done)
+
+    # Whoever goes on, in mid-epoch, goes on from the same checkpoint.
+    for i, (n, *flags) in enumerate(((2, SHARED), (3,), (3, SHARED))):
+        net.train(n, "turns", *flags, *(["--max-steps", i + 1] if i < 2 else []), *(["--resume"] if i > 0 else []), seed=i)
+    check(left_by(FOLDER / "turns") == net.wanted[0], "runs with and without shares, one after another, end with other bits than one")
+    finish()
+
+
+main()
