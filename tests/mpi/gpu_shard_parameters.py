@@ -34,10 +34,28 @@ SHARED = "--shard-parameters"
 
 
 
+def is_one_graph(net):
+    """A step is: in two epochs there are two steps and two of evaluation each. Some kernels run while NCCL is at work."""
+    net.train(2, "logged", SHARED, log=FOLDER / "log-%", check="", seed=1)
+    n_beside = 0
+    for path in FOLDER.glob("log-*"):
+        calls = read_log(path)
+        n = sum(call.name == "cuGraphLaunch" for call in calls)
+        check(n == 1 + 2 * (2 + 2), f"{n} graphs for the initial values and eight steps")
+        ran = [line for call in calls for line in call.ran]
+        for i in (i for i, line in enumerate(ran) if line.startswith("begins exec") and "ncclGroupEnd" in line):
+            end = next(k for k in range(i + 1, len(ran)) if ran[k] == ran[i].replace("begins", "runs"))
+            n_beside += any(": train_" in line for line in ran[i + 1:end])
+    check(n_beside > 0, "no kernel of a step runs while parameters are gathered or sums leave")
+    careless = net.train(2, "careless", SHARED, expect=None, settings={"FAKE_NCCL_IGNORE_WAITS": "1"}.items())
+    check(careless.returncode != 0 or net.leaves("careless", careless) != net.wanted, "what does not wait for a gather shows nowhere")
+
+
 def main():
     net = Case("net", PROGRAM, batch=24, replicas=6)
     for n, seed, memory in ((2, 0, "memory"), (2, 1, ""), (3, 2, "memory"), (4, 3, "")):
         check_said(net.agrees(n, seed, SHARED, check=memory), "sums cross processes by NCCL", f"parameters: at most")
+    is_one_graph(net)
     done = net.train(2, "refused", SHARED, settings={"DT_NCCL": "none"}, expect=1)
     check("--shard-parameters on GPUs: they gather parameters by NCCL alone" in done.stderr + done.stdout, done)
 
