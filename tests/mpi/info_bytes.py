@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import layouts
+from sharded import SHARED, case as sharded_case
 from timeline import Timeline
 from training import FOLDER, check, finish
 
@@ -45,4 +46,16 @@ for case in (layouts.net(), layouts.pairs(), layouts.halves(), layouts.wide()):
         # Where all send alike the sum of what is said is one process's; else each row is of the one that sends most of it.
         exact = n == 2 and not flags
         check(all(bytes <= said + rounding for bytes in sent.values()) and (not exact or max(sent.values()) >= said - rounding), name)
+
+# Parameters in shares: every layer is gathered forwards and backwards, but the last one, which turns around, once; all gradients leave once.
+gpt = sharded_case("gpt")
+for n in (2, 4):
+    said, rounding = said_of(gpt, n, 8, [SHARED, "--global-batch=8"])
+    sent = sent_by(gpt, n, 8, [SHARED])
+    parameters = 4 * sum(int(re.sub(",", "", found)) for found in re.findall(r"([\d,]+) parameters,", subprocess.run(
+        ["dtrun", "info", gpt.artifact], capture_output=True, text=True).stdout))
+    check(all(0.95 * said <= bytes <= said + rounding for bytes in sent.values()), f"{n} processes: {said} said, {dict(sent)}")
+    check(all(2 * parameters <= bytes / ((n - 1) / n) <= 3.1 * parameters for bytes in sent.values()), f"{n}: {parameters} of parameters, {dict(sent)}")
+    print(f"{n} processes with {SHARED}: {max(sent.values())} bytes a step, {max(sent.values()) / (parameters * (n - 1) / n):.2f} times (P - 1) / P of all "
+          "parameters", flush=True)
 finish()

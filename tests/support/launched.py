@@ -94,7 +94,13 @@ class Launch:
             if time.monotonic() > end:
                 self.end_badly(f"has not ended after {seconds} s")
             time.sleep(0.02)
-        left = [pid for pid in self.seen if os.path.exists(f"/proc/{pid}")]
+        def here():
+            return [pid for pid in self.seen if os.path.exists(f"/proc/{pid}")]
+
+        end = time.monotonic() + 5  # of whom a signal has ended, on a busy machine
+        while here() and time.monotonic() < end:
+            time.sleep(0.02)
+        left = here()
         check(not left, f"processes {left} are left\n{self.error()}")
         return self.process.returncode
 
