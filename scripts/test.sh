@@ -101,7 +101,8 @@ else
     part tests "tests" check release -E "$emulation"
     part analysis "static analysis" scripts/analyze.sh
     part address "tests, address and undefined behaviour" check asan -E '^([^o].*|ops\.([^c].*|c[^u].*))_full$'
-    part threads "tests, threads" check tsan -LE full
+    # Nor would it in tests of the compiler alone.
+    part threads "tests, threads" check tsan -LE full -E '^(ops|lit)\.|^e2e\.(plan_text|language_grammar|mutated_programs|diagnostics|convolutions|bench_.*)$'
     part fuzzers "fuzzers" check fuzz
     part bare "on a bare Debian" bare
 fi
