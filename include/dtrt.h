@@ -281,6 +281,7 @@ typedef struct dtrt_session_options {
                               change when a batch names them, other bits; or NULL: all of each table. Not in a forward-only session */
     int no_data_check;     /* what several processes read of the program's data is not compared */
     int shard_parameters;  /* on CPUs, each process keeps its share of the parameters and of the slots, and gathers a layer's when it computes it */
+    int64_t gather_rounds; /* with shard_parameters: in so many rounds of microbatches; 0: in as few as there is memory for */
 } dtrt_session_options;
 
 /* Allocates all that steps need: no memory is allocated inside them. `options` or NULL. Variables are 0 until dtrt_initialize, a load or a write.
@@ -545,6 +546,7 @@ typedef struct dtrt_info_options {
     const char *devices;
     int shard_optimizer; /* as `dtrun train --shard-optimizer` exchanges */
     int shard_parameters; /* as with --shard-parameters */
+    int64_t gather_rounds;
 } dtrt_info_options;
 
 /* What `dtrun info` prints. No code of the program is run. `options` or NULL. Texts of this section are freed with dtrt_free. */

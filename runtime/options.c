@@ -101,6 +101,10 @@ const dt_option dt_run_option_rows[] = {
      "Over processes, each keeps a share of the parameters and the optimizer's states, and gathers those of a layer when it computes it (ZeRO-3, "
      "FSDP). On CPUs, and on GPUs that NCCL connects. Same bits, same checkpoints",
      FLAG(shard_parameters), ALIKE("has --shard-parameters (1) or does not (0):"), IN_SESSION(shard_parameters), IN_INFO(shard_parameters)},
+    {DT_FOR_STEPS & ~DT_FOR_SERVED, "gather-rounds", "N", 2,
+     "With --shard-parameters, how often microbatches go through all layers, each time as many as there is room for: parameters are gathered in "
+     "each round (default: as few as there is memory for)",
+     WHOLE(gather_rounds, 1), ALIKE("has --gather-rounds"), IN_SESSION(gather_rounds), IN_INFO(gather_rounds)},
     {DT_FOR_TRAINS, "rows", NULL, 2,
      "On CPUs, of a table of which steps take rows alone, update the rows that a batch names (`dtrun info` says of which). Same bits",
      LEVEL(by_rows, DT_BY_ROWS_EXACTLY), ALIKE("has --rows (1), --lazy-rows (2) or neither (0):")},
@@ -147,6 +151,8 @@ const dt_option dt_run_option_rows[] = {
      SECONDS(deadline_seconds, 1)},
     {DT_FOR_INFO, "shard-optimizer", NULL, 2, "With --processes: as `dtrun train --shard-optimizer` exchanges", FLAG(shard_optimizer)},
     {DT_FOR_INFO, "shard-parameters", NULL, 2, "With --processes: as `dtrun train --shard-parameters` exchanges", FLAG(shard_parameters)},
+    {DT_FOR_INFO, "gather-rounds", "N", 2, "With --processes and --shard-parameters: as `dtrun train --gather-rounds` exchanges (default: 1)",
+     WHOLE(gather_rounds, 1)},
     {DT_FOR_INFO, "replicas", "V", 2, "With --processes: shards of the global batch, dealt to them (default: 1)", WHOLE(replicas, 1)},
     {DT_FOR_INFO, "global-batch", "N", 2,
      "With --processes: examples a step, over all replicas (default: batch(n) of the data, or the most that fit, for each replica)",

@@ -23,7 +23,7 @@ enum {
     COMMAND,
     DEVICES,
     N_TEXTS,
-    MOST_COMPARED = 17 /* options with words of their own */
+    MOST_COMPARED = 20 /* options with words of their own */
 };
 static const char *const meanings[N_TEXTS] = {"is dtrun", "runs the program with hash", "has an artifact whose bytes have hash", "runs",
                                               "computes on --devices"};

@@ -56,6 +56,7 @@ dt_status *dt_run_describe_session(const dt_run_options *options, dt_session_opt
     about->central = options->central;
     about->shard_optimizer = options->shard_optimizer;
     about->shard_parameters = options->shard_parameters;
+    about->gather_rounds = options->gather_rounds;
     about->by_rows = options->by_rows;
     about->processes = options->processes;
     about->timeline = options->timeline;

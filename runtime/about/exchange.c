@@ -112,13 +112,14 @@ static dt_status *count_collectives(layout *of, const dt_collective_part *parts,
 /* What one process does of the function. */
 static dt_status *count_process(layout *of, int function, dt_process_roles roles, crossing (*crossings)[N_KINDS]) {
     dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, (int)of->n_microbatches);
-    dt_memory_domain domain = {.n_executors = 1, .n_parts = 1, .layout = dt_state_layout_of(roles, sharing_of(of->options))};
+    int n_rounds = of->options->gather_rounds > 0 ? (int)of->options->gather_rounds : 1;
+    dt_memory_domain domain = {.n_executors = 1, .n_parts = 1, .n_rounds = n_rounds, .layout = dt_state_layout_of(roles, sharing_of(of->options))};
     dt_executor_memory memory = {.artifact = of->artifact,
                                  .domain = &domain,
                                  .first_microbatch = own.first,
                                  .n_microbatches = own.end - own.first,
                                  .n_all_microbatches = (int)of->n_microbatches,
-                                 .n_together = domain.layout.gathers ? own.end - own.first : 1,
+                                 .n_together = domain.layout.gathers ? (own.end - own.first + n_rounds - 1) / n_rounds : 1,
                                  .rows = of->rows};
     dt_operations_options options = {.memory = &memory, .leads = true, .first_row = dt_microbatches_first_row(&of->rows, own.first)};
     int *first = DT_NEW_ARRAY(of->scratch, int, of->artifact->n_functions + 1);
@@ -329,6 +330,7 @@ static dt_status *say_steps(layout *of) {
 
 dt_status *dt_about_exchange(const dt_artifact *artifact, int64_t n_processes, const dt_run_options *options, dt_text *text) {
     dt_device_spec spec;
+    DT_TRY(dt_session_check_rounds(options->gather_rounds, options->shard_parameters));
     DT_TRY(dt_device_spec_parse(options->devices, &spec));
     DT_TRY(dt_session_program(artifact, spec.kind->is_gpu, &artifact));
     layout of = {.artifact = artifact,

@@ -18,7 +18,8 @@ dt_status *dtrun_info(const dtrun_call *call, const dtrt_program *program) {
                                  .global_batch = call->run.global_batch,
                                  .devices = call->run.devices,
                                  .shard_optimizer = call->run.shard_optimizer,
-                                 .shard_parameters = call->run.shard_parameters};
+                                 .shard_parameters = call->run.shard_parameters,
+                                 .gather_rounds = call->run.gather_rounds};
     dt_status *status = call->text != NULL ? dtrt_program_text(program, call->text, &text) : dtrt_info(program, &options, &text);
     return print(status, text);
 }

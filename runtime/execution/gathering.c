@@ -192,17 +192,17 @@ static void find_across(finder *in, dt_gathered_function *made) {
         }
 }
 
-static void place_sums(finder *in, dt_gathered_function *made, int64_t *most) {
-    int64_t ends[DT_SUM_ACROSS + 1] = {0};
+static void place_sums(finder *in, dt_gathered_function *made, int n_rounds, int64_t *most) {
+    int64_t ends[DT_SUM_ACROSS + 1] = {0}, bytes = 0;
     find_across(in, made);
     for (int s = 0; s < in->function->n_segments; s++)
         for (int l = 0; l < made->segments[s].n; l++) {
             const dt_layer *layer = &made->segments[s].layers[l];
-            int64_t bytes = 0;
+            if (n_rounds == 1) bytes = 0;
             for (int i = 0; i < layer->n_sums; i++) {
                 int root = root_of(in, in->function->segments[s].collectives[layer->sums[i]].source);
                 if (made->sums[root].kind == DT_SUM_ACROSS) continue;
-                made->sums[root] = (dt_sum_placing){DT_SUM_LEAVES, layer->sum_place, take(&bytes, in->function->buffers[root].bytes)};
+                made->sums[root] = (dt_sum_placing){DT_SUM_LEAVES, n_rounds == 1 ? layer->sum_place : 0, take(&bytes, in->function->buffers[root].bytes)};
             }
             raise_to(&ends[DT_SUM_LEAVES], bytes);
         }
@@ -261,7 +261,7 @@ static void place_device(finder *in, dt_gathered_function *made, dt_held_share o
 
 /* ---- all of it ---- */
 
-const dt_gathering *dt_gathering_of(const dt_artifact *artifact, int wanted, dt_held_share own, dt_arena *arena) {
+const dt_gathering *dt_gathering_of(const dt_artifact *artifact, int wanted, dt_held_share own, int n_rounds, dt_arena *arena) {
     dt_gathering *made = DT_NEW(arena, dt_gathering);
     made->functions = DT_NEW_ARRAY(arena, dt_gathered_function, artifact->n_functions);
     for (int f = 0; f < artifact->n_functions; f++) {
@@ -281,7 +281,7 @@ const dt_gathering *dt_gathering_of(const dt_artifact *artifact, int wanted, dt_
                                       .sums = DT_NEW_ARRAY(arena, dt_sum_placing, function->n_buffers),
                                       .device = DT_NEW_ARRAY(arena, int64_t, function->n_buffers),
                                       .shares = DT_NEW_ARRAY(arena, dt_share, function->n_buffers)};
-        place_sums(&in, one, made->sum_bytes);
+        place_sums(&in, one, n_rounds, made->sum_bytes);
         place_device(&in, one, own, &made->device_bytes);
     }
     return made;

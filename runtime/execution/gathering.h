@@ -1,9 +1,10 @@
 /* gathering: where processes have parameters in shares (--shard-parameters), which of them are gathered for which kernels, and where they then are.
  *
- * The kernels that replicas run are cut into layers (dt_artifact_kernel). All microbatches of an executor go through a layer together: its parameters
- * are gathered before, kernels that lay them out run then, once, and behind it both are dropped. A kernel that runs once and takes parameters whole,
- * such as a penalty on weights, is a layer of its own. Layers lie in two places by turns, so that the next one's parameters arrive while one is
- * computed. Rajbhandari, Rasley, Ruwase and He, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models (SC 2020), stage 3.
+ * The kernels that replicas run are cut into layers (dt_artifact_kernel). All microbatches of an executor go through a layer together, or, where there
+ * is no memory for that, those of a round, and then the next round's: the layer's parameters are gathered before, kernels that lay them out run then,
+ * once, and behind it both are dropped. A kernel that runs once and takes parameters whole, such as a penalty on weights, is a layer of its own.
+ * Layers lie in two places by turns, so that the next one's parameters arrive while one is computed. In the last round a layer's sums leave behind it;
+ * of one round they lie in two places as well. Rajbhandari, Rasley, Ruwase and He, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models (SC 2020), stage 3.
  *
  * An update finds each process's own shares where they are, and touches nothing else. */
 #ifndef DT_RUNTIME_EXECUTION_GATHERING_H
@@ -58,7 +59,7 @@ typedef enum dt_sum_kind {
 /* Where a root of the space PARTIAL is, within one slot. */
 typedef struct dt_sum_placing {
     dt_sum_kind kind;
-    int place; /* LEAVES */
+    int place; /* LEAVES; 0 of several rounds */
     int64_t offset;
 } dt_sum_placing;
 
@@ -79,11 +80,11 @@ typedef struct dt_gathering {
     dt_gathered_function *functions; /* [n_functions] `segments` NULL: one that is not wanted, or that no rows go through */
     int64_t bytes;                   /* of the largest layer */
     int64_t device_bytes;
-    int64_t sum_bytes[DT_SUM_ACROSS + 1]; /* of a slot, by kind; of LEAVES in one place */
+    int64_t sum_bytes[DT_SUM_ACROSS + 1]; /* of a slot, by kind; of LEAVES in one place, and of several rounds of all */
 } dt_gathering;
 
-/* Of the functions that dt_memory_has says are wanted, in the process that owns `own`. */
-const dt_gathering *dt_gathering_of(const dt_artifact *artifact, int wanted, dt_held_share own, dt_arena *arena);
+/* Of the functions that dt_memory_has says are wanted, in the process that owns `own`, with so many rounds. */
+const dt_gathering *dt_gathering_of(const dt_artifact *artifact, int wanted, dt_held_share own, int n_rounds, dt_arena *arena);
 
 /* Where a root is, from the layer's beginning; -1: it is elsewhere. */
 int64_t dt_layer_offset(const dt_layer *layer, const dt_artifact_buffer *buffers, int root);

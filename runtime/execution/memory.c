@@ -128,7 +128,7 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
     domain->memory = not_allocated(domain);
     domain->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
     if (domain->layout.gathers) { /* places come first: what would be before the share of a variable is memory then, although nobody touches it */
-        domain->gathering = dt_gathering_of(artifact, wanted, domain->layout.parameters, arena);
+        domain->gathering = dt_gathering_of(artifact, wanted, domain->layout.parameters, domain->n_rounds, arena);
         domain->gathering_space = take(&domain->bytes, product(domain->gathering->bytes, DT_GATHERING_PLACES));
     }
     for (int v = 0; v < artifact->n_variables; v++) {
@@ -173,7 +173,8 @@ static void lay_spaces_out(dt_executor_memory *memory, int wanted) {
     if (memory->domain->gathering != NULL) {
         const int64_t *sum_bytes = memory->domain->gathering->sum_bytes;
         bytes.partial = sum_bytes[DT_SUM_STAYS];
-        lay_space_out(&memory->leaving_space, DT_GATHERING_PLACES * memory->sums.n_slots, sum_bytes[DT_SUM_LEAVES], 0, n, &memory->bytes);
+        int n_places = memory->domain->n_rounds > 1 ? 1 : DT_GATHERING_PLACES; /* of several rounds all that leaves in the last one has its place */
+        lay_space_out(&memory->leaving_space, n_places * memory->sums.n_slots, sum_bytes[DT_SUM_LEAVES], 0, n, &memory->bytes);
         lay_space_out(&memory->across_space, memory->sums_across.n_slots, sum_bytes[DT_SUM_ACROSS], gathered.partial, n, &memory->bytes);
     }
     lay_space_out(&memory->partial_space, memory->sums.n_slots, bytes.partial, gathered.partial, n, &memory->bytes);
@@ -222,10 +223,13 @@ void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind
     memory->bytes = 0;
     memory->memory = not_allocated(memory->domain);
     memory->slots = kind->reads_host ? 0 : DT_INPUT_SLOTS;
-    int n = memory->n_microbatches, n_last = memory->domain->gathering != NULL ? 1 : memory->n_together;
-    memory->sums = dt_partial_sums_plan(arena, memory->first_microbatch, n, n_last, memory->n_all_microbatches);
-    if (memory->domain->gathering != NULL)
-        memory->sums_across = dt_partial_sums_plan(arena, memory->first_microbatch, n, n, memory->n_all_microbatches);
+    int n = memory->n_microbatches, n_last = memory->n_together, n_all = memory->n_all_microbatches;
+    if (memory->domain->gathering != NULL) {
+        int n_in_last_round = n > 0 ? (n - 1) % memory->n_together + 1 : 1;
+        memory->sums_across = dt_partial_sums_plan(arena, memory->first_microbatch, n, n_in_last_round, memory->n_together, n_all);
+        n_last = 1;
+    }
+    memory->sums = dt_partial_sums_plan(arena, memory->first_microbatch, n, n_last, 1, n_all);
     lay_exchange_out(memory, wanted);
     lay_spaces_out(memory, wanted);
     if (memory->slots > 0) lay_slots_out(memory, wanted, arena);
@@ -277,6 +281,7 @@ static char *device_address(const dt_executor_memory *memory, int f, int b) {
 /* Which of the spaces of scratch is the microbatch's. Kernels that run once have the first one, of an executor without microbatches too. */
 static int scratch_of(const dt_executor_memory *memory, int microbatch) {
     int first = memory->n_microbatches - memory->n_together;
+    if (memory->domain->gathering != NULL) return microbatch % memory->n_together;
     return first >= 0 && microbatch > first ? microbatch - first : 0;
 }
 

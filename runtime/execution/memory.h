@@ -93,6 +93,7 @@ typedef struct dt_memory_domain {
     int64_t *variables; /* [n_variables] from its start; 0 of one that it does not have. Of one that is shared out, the first element, which may be
                            another's: less than 0 */
     dt_space_layout device_space;
+    int n_rounds;                  /* at least 1: microbatches go through all layers in so many, and parameters are gathered in each */
     const dt_gathering *gathering; /* NULL: all parameters are whole */
     int64_t gathering_space;       /* of places one after another */
 } dt_memory_domain;
@@ -101,11 +102,11 @@ typedef struct dt_executor_memory {
     const dt_artifact *artifact;
     const dt_memory_domain *domain;
     int first_microbatch, n_microbatches, n_all_microbatches;
-    int n_together; /* microbatches, the last ones, that go through a segment together: at least 1 */
+    int n_together; /* microbatches, the last ones, that go through a segment together: at least 1; where parameters are gathered, those of a round */
     dt_microbatches rows;
     int slots;            /* of inputs: 0 or DT_INPUT_SLOTS */
     dt_partial_sums sums; /* of its microbatches: which slot of the partial space is whose */
-    dt_partial_sums sums_across; /* where they go through layers together: the same of what several layers add to */
+    dt_partial_sums sums_across; /* the same of what several layers add to, through which a round's microbatches go together */
 
     bool is_allocated;
     char *memory; /* the same */

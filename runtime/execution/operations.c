@@ -244,21 +244,21 @@ static dt_tree_reduction merge_of(builder *in, const dt_partial_merge *merge, co
 }
 
 /* Whether a sum is added up as microbatches go through the segment, or through one layer of it. */
-static bool is_merged(const builder *in, const dt_artifact_collective *collective, const dt_layer *layer) {
+static bool is_merged(const builder *in, const dt_artifact_collective *collective, const dt_layer *layer, const dt_partial_sums *sums) {
     bool is_of_layer = layer == NULL || (collective->complete_after > layer->first && collective->complete_after <= layer->end);
-    return is_partial(in->function, collective) && is_of_layer && sums_of(in, collective) == &in->memory->sums;
+    return is_partial(in->function, collective) && is_of_layer && sums_of(in, collective) == sums;
 }
 
 /* Of the segment's partial sums, or a layer's, what `microbatch` makes complete: merges from number m on. Returns the first one that has to wait. */
-static int add_merges(builder *in, const dt_artifact_segment *segment, const dt_layer *layer, int microbatch, int m) {
-    const dt_partial_sums *sums = &in->memory->sums;
+static int add_merges(builder *in, const dt_artifact_segment *segment, const dt_layer *layer, const dt_partial_sums *sums, int microbatch, int m) {
     int n_partial = 0;
-    for (int c = 0; c < segment->n_collectives; c++) n_partial += is_merged(in, &segment->collectives[c], layer);
+    for (int c = 0; c < segment->n_collectives; c++) n_partial += is_merged(in, &segment->collectives[c], layer, sums);
+    while (m < sums->n_merges && sums->merges[m].after < microbatch) m++;
     for (; m < sums->n_merges && sums->merges[m].after == microbatch; m++) {
         if (n_partial == 0) continue;
         dt_tree_reduction *reductions = add_reductions(in, n_partial);
         for (int c = 0; c < segment->n_collectives; c++)
-            if (is_merged(in, &segment->collectives[c], layer)) *reductions++ = merge_of(in, &sums->merges[m], &segment->collectives[c]);
+            if (is_merged(in, &segment->collectives[c], layer, sums)) *reductions++ = merge_of(in, &sums->merges[m], &segment->collectives[c]);
     }
     return m;
 }
@@ -435,9 +435,10 @@ static void append_parts(builder *in, int s, part_list *parts) {
         }
         append_handed(in, s, k, parts);
     }
-    for (int l = 0; in->layers != NULL && l < in->layers[s].n; l++) {
-        append_gathered(in, &in->layers[s].layers[l], l % DT_GATHERING_PLACES, parts);
-        append_leaving(in, s, &in->layers[s].layers[l], parts);
+    int n_rounds = in->memory->domain->n_rounds, n_layers = in->layers != NULL ? in->layers[s].n : 0;
+    for (int i = 0; i < n_rounds * n_layers; i++) {
+        append_gathered(in, &in->layers[s].layers[i % n_layers], i % DT_GATHERING_PLACES, parts);
+        if (i / n_layers == n_rounds - 1) append_leaving(in, s, &in->layers[s].layers[i % n_layers], parts);
     }
     for (int c = 0; c < segment->n_collectives; c++) {
         if (leaves(in, s, c)) continue;
@@ -540,34 +541,43 @@ static void add_leaving(builder *in, int first, const dt_layer *layer, int *unde
     under_way[layer->sum_place] = first;
 }
 
-/* All microbatches go through a layer together. While they do, the next one's parameters arrive, whose place is that of the one before, and the sums
- * of the one before leave. All processes start these in one order; what stays, which is little, crosses behind them. */
+/* Microbatches [first, end) through a layer, one after another: sums that are the layer's alone are added up on the way, those across behind it. */
+static void add_layer(builder *in, const dt_artifact_segment *segment, const dt_layer *layer, int first, int end) {
+    int position = in->position, merge = 0;
+    for (int m = first; m < end; m++) {
+        in->position = position;
+        add_launches(in, segment->replica_kernels + layer->first, layer->end - layer->first, -1, m, m);
+        merge = add_merges(in, segment, layer, &in->memory->sums, m, merge);
+    }
+    merge = 0;
+    for (int m = first; m < end; m++) merge = add_merges(in, segment, layer, &in->memory->sums_across, m, merge);
+}
+
+/* The microbatches of a round go through a layer together. While they do, the next one's parameters arrive, whose place is that of the one before,
+ * and in the last round the sums of the one before leave. All processes start these in one order; what stays, which is little, crosses behind them. */
 static void add_layers(builder *in, int s, int n_once) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     const dt_segment_layers *layers = &in->layers[s];
-    int n = n_microbatches(in), position = n_once, under_way[DT_GATHERING_PLACES] = {-1, -1};
-    int *firsts = DT_NEW_ARRAY(in->arena, int, layers->n);
-    for (int l = 0; l < layers->n; l++) {
-        firsts[l] = in->collective;
-        in->collective += layers->layers[l].n_variables + layers->layers[l].n_sums;
+    int n_all = n_microbatches(in), n_rounds = in->memory->domain->n_rounds, n = n_rounds * layers->n, under_way[DT_GATHERING_PLACES] = {-1, -1};
+    int *firsts = DT_NEW_ARRAY(in->arena, int, n);
+    for (int i = 0; i < n; i++) {
+        const dt_layer *layer = &layers->layers[i % layers->n];
+        firsts[i] = in->collective;
+        in->collective += layer->n_variables + (i / layers->n == n_rounds - 1 ? layer->n_sums : 0);
     }
-    if (layers->n > 0) add_apart(in, DT_OPERATION_START, firsts[0], layers->layers[0].n_variables);
-    for (int l = 0; l < layers->n; l++) {
-        const dt_layer *layer = &layers->layers[l];
-        add_apart(in, DT_OPERATION_WAIT, firsts[l], layer->n_variables);
-        if (l + 1 < layers->n) add_apart(in, DT_OPERATION_START, firsts[l + 1], layer[1].n_variables);
+    if (n > 0) add_apart(in, DT_OPERATION_START, firsts[0], layers->layers[0].n_variables);
+    for (int i = 0; i < n; i++) {
+        const dt_layer *layer = &layers->layers[i % layers->n];
+        int first = i / layers->n * in->memory->n_together, end = first + in->memory->n_together;
+        add_apart(in, DT_OPERATION_WAIT, firsts[i], layer->n_variables);
+        if (i + 1 < n) add_apart(in, DT_OPERATION_START, firsts[i + 1], layers->layers[(i + 1) % layers->n].n_variables);
+        if (i % layers->n == 0) in->position = n_once;
         in->layer = layer;
-        in->place = l % DT_GATHERING_PLACES;
-        in->position = position;
+        in->place = i % DT_GATHERING_PLACES;
         lay_out(in, layer);
-        for (int m = 0, merge = 0; m < n; m++) {
-            in->position = position;
-            add_launches(in, segment->replica_kernels + layer->first, layer->end - layer->first, -1, m, m);
-            merge = add_merges(in, segment, layer, m, merge);
-        }
-        position = in->position;
+        add_layer(in, segment, layer, first < n_all ? first : n_all, end < n_all ? end : n_all);
         in->layer = NULL;
-        add_leaving(in, firsts[l] + layer->n_variables, layer, under_way);
+        if (i / layers->n == n_rounds - 1) add_leaving(in, firsts[i] + layer->n_variables, layer, under_way);
     }
     for (int p = 0; p < DT_GATHERING_PLACES; p++)
         if (under_way[p] >= 0) add_apart(in, DT_OPERATION_WAIT, under_way[p], 1);
@@ -589,7 +599,7 @@ static void add_segment(builder *in, int s) {
     for (int m = 0, merge = 0; m < n - n_last; m++) {
         in->position = n_once;
         add_launches(in, segment->replica_kernels, segment->n_replica_kernels, -1, m, m);
-        merge = add_merges(in, segment, NULL, m, merge);
+        merge = add_merges(in, segment, NULL, &in->memory->sums, m, merge);
     }
     in->position = n_once;
     for (int k = 0, end; k < segment->n_replica_kernels && n_last > 0; k = end) {

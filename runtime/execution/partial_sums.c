@@ -20,6 +20,13 @@ static int take_slot(counter *c) {
     return slot;
 }
 
+static void begin(counter *c, int first, int n) {
+    for (int microbatch = first; microbatch < first + n; microbatch++) {
+        c->sums->slots[microbatch] = take_slot(c);
+        c->sums->spans[microbatch] = 1;
+    }
+}
+
 /* Whether the last two sums are the halves of a subtree. The tree splits at powers of two, so its nodes are all runs of 2^k microbatches that begin
  * at a multiple of 2^k and end within it; and runs to its end, which are left to the exchange. */
 static bool can_merge(const counter *c) {
@@ -38,7 +45,7 @@ static void merge(counter *c, int after) {
     c->n_open--;
 }
 
-dt_partial_sums dt_partial_sums_plan(dt_arena *arena, int first_microbatch, int n_microbatches, int n_together, int n_all_microbatches) {
+dt_partial_sums dt_partial_sums_plan(dt_arena *arena, int first_microbatch, int n_microbatches, int n_together, int n_at_once, int n_all_microbatches) {
     dt_partial_sums sums = {.slots = DT_NEW_ARRAY(arena, int, n_microbatches),
                             .spans = DT_NEW_ARRAY(arena, int, n_microbatches),
                             .merges = DT_NEW_ARRAY(arena, dt_partial_merge, n_microbatches)};
@@ -48,8 +55,7 @@ dt_partial_sums dt_partial_sums_plan(dt_arena *arena, int first_microbatch, int 
                  .open = DT_NEW_ARRAY(arena, int, n_microbatches),
                  .is_used = DT_NEW_ARRAY(arena, bool, n_microbatches)};
     for (int microbatch = 0; microbatch < n_microbatches; microbatch++) {
-        sums.slots[microbatch] = take_slot(&c);
-        sums.spans[microbatch] = 1;
+        if (microbatch % n_at_once == 0) begin(&c, microbatch, n_at_once < n_microbatches - microbatch ? n_at_once : n_microbatches - microbatch);
         c.open[c.n_open++] = microbatch;
         while (microbatch + n_together < n_microbatches && can_merge(&c)) merge(&c, microbatch);
     }

@@ -134,6 +134,7 @@ static dt_status *check_options(dt_session *session) {
                         n_workers, has_servers ? "workers" : "processes", n, dt_plural(n), beside, options->replicas, dt_plural(options->replicas),
                         (int64_t)n * n_workers, has_servers ? "workers:" : "processes: mpirun -n", options->replicas / n);
     }
+    DT_TRY(dt_session_check_rounds(options->gather_rounds, options->shard_parameters));
     if (options->shard_parameters && options->central)
         return dt_error(DT_INVALID_ARGUMENT, "--shard-parameters and --placement central: each process has a share, or the first device of each has all; "
                                              "leave out one of them");
@@ -170,7 +171,6 @@ static int n_together(const dt_session *session, int n_microbatches) {
     enum {
         MOST_TOGETHER = 4
     };
-    if (session->options.shard_parameters && session->n_processes > 1) return n_microbatches;
     const dt_transport *transport = dt_processes_transport(session->options.processes);
     bool has_wire = transport != NULL && transport->n_processes_of_host < transport->n_processes && session->spec.kind->reads_host;
     return !has_wire || n_microbatches == 0 ? 1 : n_microbatches < MOST_TOGETHER ? n_microbatches : MOST_TOGETHER;
@@ -230,7 +230,7 @@ static dt_status *open_executor(dt_session *session, int e) {
 }
 
 /* Executors of one memory are of one domain. In central storage those of the central device run all there that runs once. */
-static void open_domains(dt_session *session) {
+static void open_domains(dt_session *session, int n_rounds) {
     bool shared = session->spec.kind->shares_memory;
     int n = session->n_executors;
     const dt_placement *placement = session->n_idle > 0 && !shared ? dt_placement_find(session->artifact, wanted(session), session->arena) : NULL;
@@ -244,15 +244,42 @@ static void open_domains(dt_session *session) {
                                                             : session->n_idle > 0 ? session->n_idle
                                                                                   : n,
                                                  .placement = placement,
+                                                 .n_rounds = n_rounds,
                                                  .layout = dt_state_layout_of(session->roles, sharing_of(session))};
         dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, wanted(session), session->arena);
     }
     for (int e = 0; e < n; e++) {
+        dt_executor_memory *memory = &session->executors[e].memory;
         session->executors[e].domain = &session->domains[shared ? 0 : e];
-        session->executors[e].memory.domain = session->executors[e].domain;
         session->executors[e].part = shared ? e : 0;
-        dt_executor_memory_lay_out(&session->executors[e].memory, session->spec.kind, wanted(session), session->arena);
+        memory->domain = session->executors[e].domain;
+        if (memory->domain->gathering != NULL) memory->n_together = memory->n_microbatches > 0 ? (memory->n_microbatches + n_rounds - 1) / n_rounds : 1;
+        dt_executor_memory_lay_out(memory, session->spec.kind, wanted(session), session->arena);
     }
+}
+
+static bool fits(const dt_session *session) {
+    for (int d = 0; d < session->n_domains; d++)
+        if (dt_session_domain_bytes(session, d) > dt_device_free_bytes(session->domains[d].device)) return false;
+    return true;
+}
+
+/* Where parameters are gathered, in one round, or in as many as need no more memory than there is: the same number in all processes. */
+static dt_status *choose_rounds(dt_session *session) {
+    dt_session_answers answers;
+    int n = 1, most = 1;
+    open_domains(session, n);
+    if (session->domains[0].gathering == NULL) return NULL;
+    for (int e = 0; e < session->n_executors; e++)
+        if (session->executors[e].memory.n_microbatches > most) most = session->executors[e].memory.n_microbatches;
+    bool is_said = session->options.gather_rounds > 0;
+    while (is_said ? n < session->options.gather_rounds : !fits(session) && n < most) {
+        n = is_said ? (int)session->options.gather_rounds : 2 * n < most ? 2 * n : most;
+        open_domains(session, n);
+    }
+    DT_TRY(dt_session_ask(session, n, &answers)); /* all processes have the same number */
+    if (answers.most != n) open_domains(session, (int)answers.most);
+    return NULL;
 }
 
 /* The host's memory, which the first device reaches. */
@@ -350,7 +377,7 @@ static dt_status *open_executors(dt_session *session) {
     DT_TRY(open_link(session));
     if (session->options.shard_parameters && session->n_processes > 1 && session->spec.kind->is_gpu && session->link == NULL)
         return dt_error(DT_FAILED_PRECONDITION, "--shard-parameters on GPUs: they gather parameters by NCCL alone. %s", session->no_link);
-    open_domains(session);
+    DT_TRY(choose_rounds(session));
     return join_group(session);
 }
 
@@ -542,6 +569,7 @@ static dt_status *initialize_elsewhere(dt_session *session) {
     dt_session *whole;
     options.initial_only = true;
     options.forward_only = options.central = options.shard_optimizer = options.shard_parameters = false;
+    options.gather_rounds = 0;
     if (!options.check_numerics) options.devices = session->spec.kind->name; /* any of them gives the same bits */
     options.replicas = 1;
     options.processes = NULL;
@@ -920,7 +948,11 @@ void dt_session_print_crossing(const dt_session *session, dt_text *text) {
 }
 
 void dt_session_print_sharing(const dt_session *session, dt_text *text) {
+    int n_rounds = session->domains[0].n_rounds;
     dt_memory_print_sharing(session->artifact, session->domains[0].layout.sharing, sharing_of(session), text);
+    if (n_rounds > 1)
+        dt_text_format(text, "parameters are gathered in %d rounds of microbatches%s\n", n_rounds,
+                       session->options.gather_rounds > 0 ? "" : ", since there is no memory for all together");
     for (int v = 0; v < session->artifact->n_variables && session->domains[0].layout.gathers; v++)
         if (dt_is_gathered(&session->artifact->variables[v]) && !is_drawn_in_shares(session->artifact, v))
             dt_text_format(text, "initial values of %s are drawn whole by each process, since its initialiser needs all of them\n",

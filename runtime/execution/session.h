@@ -65,6 +65,7 @@ typedef struct dt_session_options {
     bool central;         /* central storage (placement.h): the first device of each process has the variables and updates them, the others compute */
     bool shard_optimizer; /* each process has its share of the optimizer's states alone, and updates that */
     bool shard_parameters; /* the same of parameters too, which are gathered layer by layer (gathering.h) */
+    int64_t gather_rounds; /* the same: in so many rounds of microbatches; 0: in as few as there is memory for */
     bool forward_only;    /* no memory for steps that train, nor for slots: neither may be asked for */
     bool initial_only;    /* no memory for steps, nor for tables of which they take rows: what another session draws its initial values with */
     dt_by_rows by_rows;   /* on CPUs */
@@ -81,6 +82,9 @@ dt_session_options dt_session_options_default(void);
 dt_status *dt_session_program(const dt_artifact *artifact, bool is_gpu, const dt_artifact **program);
 /* Whether a session of these plans may have so many replicas, of so many rows each. */
 dt_status *dt_session_check_shape(const dt_artifact *program, int64_t replicas, int64_t rows);
+
+/* Whether a session may have so many rounds (gather_rounds). */
+dt_status *dt_session_check_rounds(int64_t rounds, bool shards_parameters);
 
 /* Which rows of each global batch a session with these options will hold, {0} where all: so that the data can be opened before it. Fails where
  * dt_session_create would for the options. */

@@ -49,7 +49,7 @@ static int64_t bytes_over(const dt_session *session, int n, dt_sharing sharing) 
     int n_all = session->n_all_microbatches, n_own = dt_microbatches_first_of_rank(1, n, n_all);
     int n_executors = session->n_executors < n_own ? session->n_executors : n_own;
     dt_process_roles roles = {.n_processes = n};
-    dt_memory_domain domain = {.n_executors = n_executors, .n_parts = n_executors, .layout = dt_state_layout_of(roles, sharing)};
+    dt_memory_domain domain = {.n_executors = n_executors, .n_parts = n_executors, .n_rounds = 1, .layout = dt_state_layout_of(roles, sharing)};
     dt_memory_domain_lay_out(&domain, session->artifact, n_all, DT_ALL_FUNCTIONS, session->arena);
     int64_t bytes = domain.bytes;
     for (int e = 0; e < n_executors; e++) {

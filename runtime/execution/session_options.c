@@ -9,7 +9,8 @@
 static const double DEFAULT_DEADLINE_SECONDS = 600;
 enum {
     MOST_REPLICAS = 1 << 20,
-    MOST_MICROBATCHES = 1 << 24
+    MOST_MICROBATCHES = 1 << 24,
+    MOST_ROUNDS = 1 << 10
 };
 /* The depth of a reduction depends on the number of microbatches: on a GPU these are as many as replicas, for a plan for GPUs has one a replica. */
 _Static_assert(MOST_REPLICAS <= 1 << DT_REDUCTION_DEPTH, "a GPU's reduction has room for the sums of all replicas");
@@ -43,4 +44,9 @@ dt_status *dt_session_check_shape(const dt_artifact *artifact, int64_t replicas,
         return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " replica%s of %" PRId64 " rows in microbatches of %" PRId64 ": more than %d of them",
                         replicas, dt_plural(replicas), rows, artifact->microbatch_rows, MOST_MICROBATCHES);
     return NULL;
+}
+
+dt_status *dt_session_check_rounds(int64_t rounds, bool shards_parameters) {
+    if (rounds == 0 || (rounds > 0 && rounds <= MOST_ROUNDS && shards_parameters)) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "--gather-rounds %" PRId64 ": there may be 1 to %d, with --shard-parameters", rounds, MOST_ROUNDS);
 }

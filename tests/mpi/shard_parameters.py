@@ -17,6 +17,8 @@ layouts.compare("openmpi", case("norms"), 4, [(2, 2)], SHARED)
 layouts.compare("openmpi", case("gpt"), 8, [(3, 2)], SHARED)
 layouts.compare("openmpi", case("gan"), 4, [(2, 1)], SHARED)
 layouts.compare("openmpi", case("penalty"), 4, [(2, 2)], SHARED)
+layouts.compare("openmpi", clipped, 6, [(2, 2), (4, 1)], SHARED, "--gather-rounds", 2)
+layouts.compare("openmpi", case("norms"), 8, [(2, 1), (3, 1)], SHARED, "--gather-rounds", 3)
 layouts.compare("openmpi", case("every"), 4, [(3, 1)], SHARED)
 goes_on(clipped, 6, [(2, 1, SHARED), (3, 2), (1, 2), (4, 1, SHARED)])
 
@@ -24,4 +26,7 @@ said = train(clipped, 2, new_folder(), "--max-steps", 2, SHARED, "--check-numeri
 for flags, words in ((["--placement", "central", "--devices", "cpu:2"], "--placement"),):
     said = train(clipped, 2, new_folder(), "--max-steps", 1, SHARED, *flags, expect=1)
     check("--shard-parameters" in said and words in said, f"{flags}: {said}")
+for flags in (["--gather-rounds", 2], [SHARED, "--gather-rounds", 2000]):
+    said = train(clipped, 2, new_folder(), "--max-steps", 1, *flags, expect=1)
+    check("1 to 1024, with --shard-parameters" in said, f"{flags}: {said}")
 finish()

@@ -24,15 +24,17 @@ static bool is_node(int first, int n, int start, int all) {
 }
 
 /* Leaves as sets of bits: what lies in a slot says which leaves it is the sum of. */
-static void check(int first, int n, int n_together, int n_all) {
+static void check(int first, int n, int n_together, int n_at_once, int n_all) {
     dt_arena *arena = dt_arena_create();
-    dt_partial_sums sums = dt_partial_sums_plan(arena, first, n, n_together, n_all);
+    dt_partial_sums sums = dt_partial_sums_plan(arena, first, n, n_together, n_at_once, n_all);
     uint64_t slots[MOST_LEAVES] = {0};
     int at = 0, depth = 1;
     while (1 << depth < n) depth++;
-    assert_true(sums.n_slots <= 2 * (depth + 1) + n_together - 1 && (first != 0 || sums.n_slots <= depth + n_together));
+    int room = n_together - 1 + n_at_once - 1; /* more than the tree alone needs */
+    assert_true(sums.n_slots <= 2 * (depth + 1) + room && (first != 0 || sums.n_slots <= depth + 1 + room));
     for (int leaf = 0; leaf < n; leaf++) {
-        slots[sums.slots[leaf]] = (uint64_t)1 << leaf; /* a free one: else leaves are missing in the end */
+        for (int begun = leaf; leaf % n_at_once == 0 && begun < n && begun < leaf + n_at_once; begun++)
+            slots[sums.slots[begun]] = (uint64_t)1 << begun; /* a free one: else leaves are missing in the end */
         for (; at < sums.n_merges && sums.merges[at].after == leaf; at++) {
             slots[sums.merges[at].left] |= slots[sums.merges[at].right];
             slots[sums.merges[at].right] = 0;
@@ -53,13 +55,14 @@ static void executors_add_up_nodes_of_the_tree(void **state) {
     for (int n_all = 1; n_all <= MOST_LEAVES; n_all++)
         for (int first = 0; first < n_all; first++)
             for (int n = 1; first + n <= n_all; n++)
-                for (int n_together = 1; n_together <= n && n_together <= 4; n_together++) check(first, n, n_together, n_all);
+                for (int n_together = 1; n_together <= n && n_together <= 4; n_together++)
+                    for (int n_at_once = 1; n_at_once <= 5; n_at_once += 2) check(first, n, n_together, n_at_once, n_all);
 }
 
 static void the_last_additions_are_left_to_the_exchange(void **state) {
     (void)state;
     dt_arena *arena = dt_arena_create();
-    dt_partial_sums two = dt_partial_sums_plan(arena, 0, 2, 1, 2), eight = dt_partial_sums_plan(arena, 8, 8, 1, 32);
+    dt_partial_sums two = dt_partial_sums_plan(arena, 0, 2, 1, 1, 2), eight = dt_partial_sums_plan(arena, 8, 8, 1, 1, 32);
     assert_int_equal(two.n_merges, 0);
     assert_int_equal(two.n_slots, 2);
     assert_int_equal(eight.n_merges, 4); /* 8+9, 10+11, 8..11, 12+13 */
@@ -89,7 +92,7 @@ static void sums_on_the_way_have_the_bits_of_the_tree(void **state) {
     (void)state;
     for (int n = 1; n <= MOST_LEAVES; n++) {
         dt_arena *arena = dt_arena_create();
-        dt_partial_sums sums = dt_partial_sums_plan(arena, 0, n, n % 3 + 1 < n ? n % 3 + 1 : n, n);
+        dt_partial_sums sums = dt_partial_sums_plan(arena, 0, n, n % 3 + 1 < n ? n % 3 + 1 : n, 1, n);
         float leaves[MOST_LEAVES], slots[MOST_LEAVES], whole, on_the_way;
         dt_tree_source all[MOST_LEAVES], kept[MOST_LEAVES];
         int n_kept = 0;
