@@ -544,7 +544,7 @@ typedef struct dtrt_info_options {
     int64_t replicas;    /* 0: 1 */
     int64_t global_batch;
     const char *devices;
-    int shard_optimizer; /* as `dtrun train --shard-optimizer` exchanges */
+    int shard_optimizer;  /* as `dtrun train --shard-optimizer` exchanges */
     int shard_parameters; /* as with --shard-parameters */
     int64_t gather_rounds;
 } dtrt_info_options;

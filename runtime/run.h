@@ -31,12 +31,12 @@ typedef struct dt_run_options {
     const char *from;   /* a pipeline; NULL: that of the step */
     const char *data;   /* folder of the data files */
     const char *devices;
-    bool no_libraries;       /* on a GPU: --library none */
-    bool fast_sums;          /* --reduce fast */
-    bool central;            /* --placement central */
-    bool shard_optimizer;    /* of train */
+    bool no_libraries;    /* on a GPU: --library none */
+    bool fast_sums;       /* --reduce fast */
+    bool central;         /* --placement central */
+    bool shard_optimizer; /* of train */
     bool shard_parameters;
-    int64_t gather_rounds; /* 0: not said */
+    int64_t gather_rounds;   /* 0: not said */
     dt_by_rows by_rows;      /* of train */
     double deadline_seconds; /* 0: not said */
     dt_processes *processes; /* of the run, each of which makes this call; NULL: this is the only one */

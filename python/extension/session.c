@@ -349,8 +349,8 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OOzLLLLpppdzppLOppLpzzp", names, module->program, &program, &as_array, &listener,
                                      &options.devices, &threads, &replicas, &global_batch, &seed, &options.forward_only, &options.ignore_bad_index,
                                      &options.no_libraries, &options.deadline_seconds, &options.data, &options.check_numerics,
-                                     &options.measure_kernels, &timeline_steps, &processes, &options.shard_optimizer,
-                                     &options.shard_parameters, &gather_rounds, &options.fast_sums, &options.placement, &options.by_rows, &options.no_data_check))
+                                     &options.measure_kernels, &timeline_steps, &processes, &options.shard_optimizer, &options.shard_parameters,
+                                     &gather_rounds, &options.fast_sums, &options.placement, &options.by_rows, &options.no_data_check))
         return NULL;
     if (processes != Py_None && !PyObject_TypeCheck(processes, module->processes))
         return PyErr_SetString(PyExc_TypeError, "processes: dt.Processes() are, or None"), NULL;

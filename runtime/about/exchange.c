@@ -132,7 +132,8 @@ static dt_status *count_process(layout *of, int function, dt_process_roles roles
     dt_status *status = NULL;
     for (size_t i = 0; i < made.list.n && status == NULL; i++) {
         const dt_operation *one = &made.list.items[i];
-        if (one->kind == DT_OPERATION_COLLECTIVE || one->kind == DT_OPERATION_START) status = count_collectives(of, parts, &one->collective, crossings[one->collective.segment]);
+        if (one->kind == DT_OPERATION_COLLECTIVE || one->kind == DT_OPERATION_START)
+            status = count_collectives(of, parts, &one->collective, crossings[one->collective.segment]);
     }
     dt_group_close(of->group);
     of->group = NULL;
@@ -323,8 +324,7 @@ static dt_status *say_steps(layout *of) {
     if (setjmp(of->guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the schedules of %" PRId64 " processes", of->n_asked);
     for (int i = 0; i < of->artifact->n_steps; i++) DT_TRY(say_step(of, &of->artifact->steps[i]));
     dt_sharing sharing = sharing_of(of->options);
-    if (sharing != DT_SHARES_NOTHING)
-        dt_memory_print_sharing(of->artifact, (dt_process_roles){.n_processes = of->n_processes}, sharing, of->text);
+    if (sharing != DT_SHARES_NOTHING) dt_memory_print_sharing(of->artifact, (dt_process_roles){.n_processes = of->n_processes}, sharing, of->text);
     return NULL;
 }
 

@@ -84,8 +84,8 @@ typedef struct dt_operation {
         dt_operation_transfer transfer;
         dt_operation_all_reduce all_reduce;
         dt_operation_collective collective; /* from COLLECTIVE on */
-        dt_operation_copy copy; /* COPY and READ_BACK */
-        struct dt_gate *gate;   /* ARRIVE, PASS and AWAIT */
+        dt_operation_copy copy;             /* COPY and READ_BACK */
+        struct dt_gate *gate;               /* ARRIVE, PASS and AWAIT */
     };
 } dt_operation;
 

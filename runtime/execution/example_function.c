@@ -37,8 +37,11 @@ static dt_status *create_guarded(dt_example_function *instance, const dt_kernels
     executor->memory = (dt_executor_memory){
         .artifact = artifact, .domain = &instance->domain, .n_microbatches = 1, .n_together = 1, .n_all_microbatches = 1, .rows = {rows, 1, rows}};
     DT_TRY(dt_device_open(&dt_device_cpu, 0, 1, &executor->device));
-    instance->domain = (dt_memory_domain){
-        .device = executor->device, .n_executors = 1, .n_parts = 1, .n_rounds = 1, .layout = dt_state_layout_of((dt_process_roles){.n_processes = 1}, DT_SHARES_NOTHING)};
+    instance->domain = (dt_memory_domain){.device = executor->device,
+                                          .n_executors = 1,
+                                          .n_parts = 1,
+                                          .n_rounds = 1,
+                                          .layout = dt_state_layout_of((dt_process_roles){.n_processes = 1}, DT_SHARES_NOTHING)};
     dt_memory_domain_lay_out(&instance->domain, artifact, 1, instance->function, instance->arena);
     dt_executor_memory_lay_out(&executor->memory, executor->device->kind, instance->function, instance->arena);
     DT_TRY(dt_memory_domain_allocate(&instance->domain));

@@ -202,7 +202,8 @@ static void place_sums(finder *in, dt_gathered_function *made, int n_rounds, int
             for (int i = 0; i < layer->n_sums; i++) {
                 int root = root_of(in, in->function->segments[s].collectives[layer->sums[i]].source);
                 if (made->sums[root].kind == DT_SUM_ACROSS) continue;
-                made->sums[root] = (dt_sum_placing){DT_SUM_LEAVES, n_rounds == 1 ? layer->sum_place : 0, take(&bytes, in->function->buffers[root].bytes)};
+                made->sums[root] =
+                    (dt_sum_placing){DT_SUM_LEAVES, n_rounds == 1 ? layer->sum_place : 0, take(&bytes, in->function->buffers[root].bytes)};
             }
             raise_to(&ends[DT_SUM_LEAVES], bytes);
         }

@@ -1,10 +1,11 @@
 /* gathering: where processes have parameters in shares (--shard-parameters), which of them are gathered for which kernels, and where they then are.
  *
- * The kernels that replicas run are cut into layers (dt_artifact_kernel). All microbatches of an executor go through a layer together, or, where there
- * is no memory for that, those of a round, and then the next round's: the layer's parameters are gathered before, kernels that lay them out run then,
- * once, and behind it both are dropped. A kernel that runs once and takes parameters whole, such as a penalty on weights, is a layer of its own.
- * Layers lie in two places by turns, so that the next one's parameters arrive while one is computed. In the last round a layer's sums leave behind it;
- * of one round they lie in two places as well. Rajbhandari, Rasley, Ruwase and He, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models (SC 2020), stage 3.
+ * The kernels that replicas run are cut into layers (dt_artifact_kernel). All microbatches of an executor go through a layer together, or, where
+ * there is no memory for that, those of a round, and then the next round's: the layer's parameters are gathered before, kernels that lay them out run
+ * then, once, and behind it both are dropped. A kernel that runs once and takes parameters whole, such as a penalty on weights, is a layer of its
+ * own. Layers lie in two places by turns, so that the next one's parameters arrive while one is computed. In the last round a layer's sums leave
+ * behind it; of one round they lie in two places as well. Rajbhandari, Rasley, Ruwase and He, ZeRO: Memory Optimizations Toward Training Trillion
+ * Parameter Models (SC 2020), stage 3.
  *
  * An update finds each process's own shares where they are, and touches nothing else. */
 #ifndef DT_RUNTIME_EXECUTION_GATHERING_H
@@ -33,9 +34,9 @@ typedef struct dt_gathered {
 } dt_gathered;
 
 typedef struct dt_layer {
-    int first, end;                /* of the segment's replica kernels; nothing of one for a kernel that runs once */
-    int n_variables, n_buffers;    /* that are gathered; with what is laid out */
-    const dt_gathered *buffers;    /* [n_buffers] variables first, each once */
+    int first, end;             /* of the segment's replica kernels; nothing of one for a kernel that runs once */
+    int n_variables, n_buffers; /* that are gathered; with what is laid out */
+    const dt_gathered *buffers; /* [n_buffers] variables first, each once */
     int n_kernels;
     const int *kernels; /* [n_kernels] that lay out, in order */
     int64_t bytes;
@@ -46,8 +47,8 @@ typedef struct dt_layer {
 
 typedef struct dt_segment_layers {
     int n;
-    dt_layer *layers;       /* [n] in order: all replica kernels; what needs nothing is a layer too */
-    const dt_layer *once;   /* [n_device_kernels] of the segment: without variables but where it takes some whole */
+    dt_layer *layers;     /* [n] in order: all replica kernels; what needs nothing is a layer too */
+    const dt_layer *once; /* [n_device_kernels] of the segment: without variables but where it takes some whole */
 } dt_segment_layers;
 
 typedef enum dt_sum_kind {

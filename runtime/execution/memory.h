@@ -104,8 +104,8 @@ typedef struct dt_executor_memory {
     int first_microbatch, n_microbatches, n_all_microbatches;
     int n_together; /* microbatches, the last ones, that go through a segment together: at least 1; where parameters are gathered, those of a round */
     dt_microbatches rows;
-    int slots;            /* of inputs: 0 or DT_INPUT_SLOTS */
-    dt_partial_sums sums; /* of its microbatches: which slot of the partial space is whose */
+    int slots;                   /* of inputs: 0 or DT_INPUT_SLOTS */
+    dt_partial_sums sums;        /* of its microbatches: which slot of the partial space is whose */
     dt_partial_sums sums_across; /* the same of what several layers add to, through which a round's microbatches go together */
 
     bool is_allocated;

@@ -13,13 +13,13 @@ typedef struct builder {
     int slot;
     const dt_artifact_step *step; /* whose function it is; NULL: it is no step's */
     int n_aggregates;
-    int collective;        /* number of the next one */
-    int segment, position; /* of the next launch: which one of its segment it is, for a microbatch */
-    int64_t *iterations;   /* [n_loops] where the launches to be added are */
+    int collective;                  /* number of the next one */
+    int segment, position;           /* of the next launch: which one of its segment it is, for a microbatch */
+    int64_t *iterations;             /* [n_loops] where the launches to be added are */
     const dt_segment_layers *layers; /* [n_segments] NULL: all parameters are whole */
     const dt_layer *layer;           /* whose parameters are gathered, in this place of the domain; NULL: none */
     int place;
-    bool apart;            /* executors of the domain have done something each for itself since they last met */
+    bool apart; /* executors of the domain have done something each for itself since they last met */
     dt_arena *arena;
     dt_operations made;
 } builder;
@@ -167,7 +167,9 @@ static const dt_layer *whole_of(const builder *in, int s, int i) {
     return layer != NULL && layer->n_variables > 0 ? layer : NULL;
 }
 
-static bool is_laid_out(const builder *in, int k) { return in->layers != NULL && in->memory->domain->gathering->functions[in->number].is_laid_out[k]; }
+static bool is_laid_out(const builder *in, int k) {
+    return in->layers != NULL && in->memory->domain->gathering->functions[in->number].is_laid_out[k];
+}
 
 static void gather_once(builder *in, int s, const dt_layer *layer) {
     in->segment = s;
@@ -204,8 +206,8 @@ static void add_once(builder *in, int s) {
         if (whole != NULL) gather_once(in, s, whole);
         if (runs(in, k)) add_launches(in, segment->device_kernels + i, n_together, -1, 0, in->memory->n_microbatches);
         in->layer = NULL;
-        bool goes_on = end < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[end]].divided &&
-                       whole == NULL && whole_of(in, s, end) == NULL;
+        bool goes_on = end < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[end]].divided && whole == NULL &&
+                       whole_of(in, s, end) == NULL;
         int n = n_gathers(in, &in->function->kernels[k]);
         if (n > 0)
             add_collectives(in, s, n);
@@ -554,7 +556,8 @@ static void add_layer(builder *in, const dt_artifact_segment *segment, const dt_
 }
 
 /* The microbatches of a round go through a layer together. While they do, the next one's parameters arrive, whose place is that of the one before,
- * and in the last round the sums of the one before leave. All processes start these in one order; what stays, which is little, crosses behind them. */
+ * and in the last round the sums of the one before leave. All processes start these in one order; what stays, which is little, crosses behind them.
+ */
 static void add_layers(builder *in, int s, int n_once) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     const dt_segment_layers *layers = &in->layers[s];

@@ -8,14 +8,16 @@ typedef struct counter {
     dt_partial_sums *sums;
     int first_microbatch, n_all_microbatches;
     int n_open;
-    int *open;     /* [n_microbatches] the first microbatch of each */
-    bool *is_used; /* [n_microbatches] slots */
+    int *open;      /* [n_microbatches] the first microbatch of each */
+    bool *is_used;  /* [n_microbatches] slots */
+    int first_free; /* or less */
 } counter;
 
 static int take_slot(counter *c) {
-    int slot = 0;
+    int slot = c->first_free;
     while (c->is_used[slot]) slot++;
     c->is_used[slot] = true;
+    c->first_free = slot + 1;
     if (slot >= c->sums->n_slots) c->sums->n_slots = slot + 1;
     return slot;
 }
@@ -40,12 +42,14 @@ static void merge(counter *c, int after) {
     int left = c->open[c->n_open - 2], right = c->open[c->n_open - 1];
     c->sums->merges[c->sums->n_merges++] = (dt_partial_merge){after, c->sums->slots[left], c->sums->slots[right]};
     c->is_used[c->sums->slots[right]] = false;
+    if (c->sums->slots[right] < c->first_free) c->first_free = c->sums->slots[right];
     c->sums->spans[left] *= 2;
     c->sums->spans[right] = 0;
     c->n_open--;
 }
 
-dt_partial_sums dt_partial_sums_plan(dt_arena *arena, int first_microbatch, int n_microbatches, int n_together, int n_at_once, int n_all_microbatches) {
+dt_partial_sums dt_partial_sums_plan(dt_arena *arena, int first_microbatch, int n_microbatches, int n_together, int n_at_once,
+                                     int n_all_microbatches) {
     dt_partial_sums sums = {.slots = DT_NEW_ARRAY(arena, int, n_microbatches),
                             .spans = DT_NEW_ARRAY(arena, int, n_microbatches),
                             .merges = DT_NEW_ARRAY(arena, dt_partial_merge, n_microbatches)};

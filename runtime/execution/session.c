@@ -22,9 +22,7 @@ static int wanted(const dt_session *session) {
     return session->options.forward_only ? DT_FORWARD_FUNCTIONS : DT_ALL_FUNCTIONS;
 }
 
-static dt_sharing sharing_of(const dt_session *session) {
-    return dt_sharing_of(session->options.shard_optimizer, session->options.shard_parameters);
-}
+static dt_sharing sharing_of(const dt_session *session) { return dt_sharing_of(session->options.shard_optimizer, session->options.shard_parameters); }
 
 /* ---- the group ---- */
 
@@ -136,8 +134,9 @@ static dt_status *check_options(dt_session *session) {
     }
     DT_TRY(dt_session_check_rounds(options->gather_rounds, options->shard_parameters));
     if (options->shard_parameters && options->central)
-        return dt_error(DT_INVALID_ARGUMENT, "--shard-parameters and --placement central: each process has a share, or the first device of each has all; "
-                                             "leave out one of them");
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "--shard-parameters and --placement central: each process has a share, or the first device of each has all; "
+                        "leave out one of them");
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = dt_session_options_default().deadline_seconds;
     return NULL;
 }
@@ -253,7 +252,8 @@ static void open_domains(dt_session *session, int n_rounds) {
         session->executors[e].domain = &session->domains[shared ? 0 : e];
         session->executors[e].part = shared ? e : 0;
         memory->domain = session->executors[e].domain;
-        if (memory->domain->gathering != NULL) memory->n_together = memory->n_microbatches > 0 ? (memory->n_microbatches + n_rounds - 1) / n_rounds : 1;
+        if (memory->domain->gathering != NULL)
+            memory->n_together = memory->n_microbatches > 0 ? (memory->n_microbatches + n_rounds - 1) / n_rounds : 1;
         dt_executor_memory_lay_out(memory, session->spec.kind, wanted(session), session->arena);
     }
 }

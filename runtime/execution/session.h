@@ -64,11 +64,11 @@ typedef struct dt_session_options {
     int64_t host_bytes;      /* that the caller will take of the host's memory beside the session: they are to fit too */
     bool central;         /* central storage (placement.h): the first device of each process has the variables and updates them, the others compute */
     bool shard_optimizer; /* each process has its share of the optimizer's states alone, and updates that */
-    bool shard_parameters; /* the same of parameters too, which are gathered layer by layer (gathering.h) */
-    int64_t gather_rounds; /* the same: in so many rounds of microbatches; 0: in as few as there is memory for */
-    bool forward_only;    /* no memory for steps that train, nor for slots: neither may be asked for */
-    bool initial_only;    /* no memory for steps, nor for tables of which they take rows: what another session draws its initial values with */
-    dt_by_rows by_rows;   /* on CPUs */
+    bool shard_parameters;   /* the same of parameters too, which are gathered layer by layer (gathering.h) */
+    int64_t gather_rounds;   /* the same: in so many rounds of microbatches; 0: in as few as there is memory for */
+    bool forward_only;       /* no memory for steps that train, nor for slots: neither may be asked for */
+    bool initial_only;       /* no memory for steps, nor for tables of which they take rows: what another session draws its initial values with */
+    dt_by_rows by_rows;      /* on CPUs */
     dt_row_source rows_from; /* of such a worker */
     bool fast_sums;          /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
     dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */

@@ -70,9 +70,12 @@ static void print_what_fits(const dt_session *session, int64_t available, dt_tex
         const char *option;
         dt_sharing sharing;
     } kinds[] = {{"--shard-optimizer", DT_SHARES_OPTIMIZER}, {"--shard-parameters", DT_SHARES_PARAMETERS}};
+    enum {
+        MOST_PROCESSES = 64
+    };
     bool is_one = session->n_processes == 1 && session->spec.kind->reads_host && !session->options.forward_only && !session->options.by_rows;
     for (int k = 0; k < 2 && is_one; k++)
-        for (int n = 2; n <= session->options.replicas; n *= 2) {
+        for (int n = 2; n <= session->options.replicas && n <= MOST_PROCESSES; n *= 2) {
             int64_t bytes = bytes_over(session, n, kinds[k].sharing);
             if (bytes > available) continue;
             dt_text_format(text, "; with %s over %d processes each needs %.1f MiB", kinds[k].option, n, in_mib(bytes));

@@ -494,7 +494,8 @@ static void set_own(const dt_local_hub *hub, const crossing_piece *piece, dt_are
     reductions copies = {0};
     if (n == 0) return;
     if (gathers) {
-        put(piece, part, (const char *)part->sources[0] + from_share * bytes, (range_share){(size_t)first, (size_t)n, piece->own.first}, arena, &copies);
+        put(piece, part, (const char *)part->sources[0] + from_share * bytes, (range_share){(size_t)first, (size_t)n, piece->own.first}, arena,
+            &copies);
         piece->exchange->before = (dt_operation_reduce){(int)copies.before.n, copies.before.items};
     } else {
         take_share(hub, piece, piece->image->ranges[0].tensor, (range_share){(size_t)first, (size_t)n, piece->own.first}, arena, &copies);
