@@ -7,27 +7,21 @@
 Ours are trainings on real data with the pipeline running: the mean step from the second on, which `dtrun train` reports.
 """
 import json
-import os
-import shutil
 
 import side_by_side as bench
 
 STEPS = 60
-ONE_MACHINE = ("--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader")
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def step_of(launcher, devices):
     """ms, of a training at global batch 128."""
-    os.environ.update(AS_ROOT)
     output = bench.run([*launcher, bench.ROOT / "build/dtrun", "train", bench.CNN, "--data", bench.DATA, "--log-format", "json", "--replicas", 2,
-                        "--max-steps", STEPS, "--devices", devices]).output
+                        "--max-steps", STEPS, "--devices", devices], bench.AS_ROOT).output
     return 1000 * next(event["seconds_per_step"] for event in map(json.loads, output.splitlines()) if event["event"] == "epoch")
 
 
 def two_processes():
-    mpirun = shutil.which("mpirun.openmpi") or "mpirun"
-    return step_of([mpirun, "-n", 2, *ONE_MACHINE], "cpu:1x1")
+    return step_of(bench.TWO_PROCESSES, "cpu:1x1")
 
 
 def two_devices():

@@ -25,9 +25,7 @@ import side_by_side as bench
 ROWS, SMALL, WIDTH = 10_000_000, 100_000, 16
 REPLICAS, BATCH, NAMED = 2, 512, 4
 MOST_PERCENT, MOST_MIB = 0.2, 300  # of the table's bytes a step; of a worker
-MPIRUN = [shutil.which("mpirun.openmpi") or "mpirun", "-n", 2, "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader"]
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-PROCESSES = MPIRUN, ()
+PROCESSES = bench.TWO_PROCESSES, ()
 SERVERS = (), ("--local-servers", 2, "--workers", 2, "--staleness", 0)
 ALONE = (), ()
 
@@ -66,7 +64,7 @@ def train(program, data, steps, layout, *flags):
                *layout_flags, *flags]
     peaks = collections.defaultdict(float)
     with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=errors, env=dict(os.environ, **AS_ROOT))
+        process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=errors, env=dict(os.environ, **bench.AS_ROOT))
         while process.poll() is None:
             look_at(process.pid, peaks)
             time.sleep(0.005)

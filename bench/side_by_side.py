@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,6 +22,8 @@ ODD = ROOT / "build/bench_odd_channels.dtx"
 DATA = os.environ.get("DT_DATA", "/usr/share/datasets/fashion-mnist")
 BATCH = 128  # of the CNN: two replicas of 64
 TWO_CORES = ("--replicas", "2", "--devices", "cpu:2")
+TWO_PROCESSES = (shutil.which("mpirun.openmpi") or "mpirun", "-n", 2, "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader")
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def levels():
