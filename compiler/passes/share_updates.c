@@ -81,10 +81,12 @@ static bool walks(const dt_plan *plan, const dt_kernel_function *kernel, const d
     return (is_rest || nest->loops[1].extent == block) && goes_through(nest, address, found->first, block);
 }
 
-/* Of a nest that can be shared out; its stores decide, then its loads, for what it adds up is only read. */
+/* Of a nest that can be shared out; its stores decide, then its loads, for what it adds up is only read. What is laid out for a layer is laid out by
+ * everybody. */
 static walk walk_of(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
     walk found = {0};
-    bool all = kernel->divided && !nest->in_rows && nest->algorithm == DT_ALGORITHM_LOOPS && nest->n_loops > 0 && !nest->loops[0].reduced;
+    bool all = kernel->divided && kernel->layer == 0 && !nest->in_rows && nest->algorithm == DT_ALGORITHM_LOOPS && nest->n_loops > 0 &&
+               !nest->loops[0].reduced;
     if (!all || (nest->part_iterations == 0 && nest->loops[0].extent != 1) || dt_nest_has_check(nest)) return (walk){0};
     if (nest->n_reductions == 0) {
         all = nest->n_stores > 0 && walks(plan, kernel, nest, &nest->stores[0].address, &found);

@@ -36,10 +36,17 @@ static bool is_needed_elsewhere(const finder *in, int root) {
     return false;
 }
 
+/* Whether a kernel lays out for a layer what it can have again: not the rows of all replicas, nor what processes write shares of. */
+static bool is_of_layer(const finder *in, const dt_artifact_kernel *kernel) {
+    bool is_of_rows = false;
+    for (int w = 0; w < kernel->n_writes; w++) is_of_rows |= in->function->buffers[root_of(in, kernel->writes[w])].tensor.has_all_rows;
+    return kernel->once && kernel->layer > 0 && kernel->loop < 0 && kernel->n_gathers == 0 && !is_of_rows;
+}
+
 /* Kernels of a layer that run once, but for those whose results others need as well. */
 static void find_laid_out(finder *in) {
     bool changed = true;
-    for (int k = 0; k < in->function->n_kernels; k++) in->is_laid_out[k] = in->function->kernels[k].once && in->function->kernels[k].layer > 0;
+    for (int k = 0; k < in->function->n_kernels; k++) in->is_laid_out[k] = is_of_layer(in, &in->function->kernels[k]);
     while (changed) {
         changed = false;
         for (int k = 0; k < in->function->n_kernels; k++)
@@ -117,13 +124,14 @@ static dt_layer layer_of(finder *in, const dt_artifact_segment *segment, int fir
     return made;
 }
 
-/* Who runs it on shares computes no examples. */
-static dt_layer layer_of_once(finder *in, int k) {
+/* Of n kernels that run once, together: one, or those of a loop. Who runs one on shares computes no examples. */
+static dt_layer layer_of_once(finder *in, const int *kernels, int n) {
     dt_layer made = {0};
-    const dt_artifact_kernel *kernel = &in->function->kernels[k];
-    if (in->is_laid_out[k] || !kernel->for_examples) return made;
     clear(in);
-    read_all(in, kernel);
+    for (int k = 0; k < n; k++) {
+        const dt_artifact_kernel *kernel = &in->function->kernels[kernels[k]];
+        if (!in->is_laid_out[kernels[k]] && kernel->for_examples) read_all(in, kernel);
+    }
     fill(in, &made);
     return made;
 }
@@ -135,8 +143,9 @@ static void raise_to(int64_t *most, int64_t bytes) {
 static dt_segment_layers layers_of(finder *in, const dt_artifact_segment *segment, int64_t *most) {
     dt_layer *once = DT_NEW_ARRAY(in->arena, dt_layer, segment->n_device_kernels);
     DT_LIST(dt_layer) layers = {0};
-    for (int i = 0; i < segment->n_device_kernels; i++) {
-        once[i] = layer_of_once(in, segment->device_kernels[i]);
+    for (int i = 0, n; i < segment->n_device_kernels; i += n) {
+        n = dt_artifact_n_together(in->function, segment->device_kernels + i, segment->n_device_kernels - i, -1);
+        once[i] = layer_of_once(in, segment->device_kernels + i, n);
         raise_to(most, once[i].bytes);
     }
     for (int first = 0; first < segment->n_replica_kernels; first = layers.items[layers.n - 1].end) {

@@ -48,7 +48,7 @@ typedef struct dt_layer {
 typedef struct dt_segment_layers {
     int n;
     dt_layer *layers;     /* [n] in order: all replica kernels; what needs nothing is a layer too */
-    const dt_layer *once; /* [n_device_kernels] of the segment: without variables but where it takes some whole */
+    const dt_layer *once; /* [n_device_kernels] of the segment, of a loop the first: without variables but where some are taken whole */
 } dt_segment_layers;
 
 typedef enum dt_sum_kind {

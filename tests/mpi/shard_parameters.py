@@ -17,6 +17,8 @@ layouts.compare("openmpi", case("norms"), 4, [(2, 2)], SHARED)
 layouts.compare("openmpi", case("gpt"), 8, [(3, 2)], SHARED)
 layouts.compare("openmpi", case("gan"), 4, [(2, 1)], SHARED)
 layouts.compare("openmpi", case("penalty"), 4, [(2, 2)], SHARED)
+for name in ("loop", "rows", "twice"):
+    layouts.compare("openmpi", case(name), 4, [(2, 1)], SHARED)
 layouts.compare("openmpi", clipped, 6, [(2, 2), (4, 1)], SHARED, "--gather-rounds", 2)
 layouts.compare("openmpi", case("norms"), 8, [(2, 1), (3, 1)], SHARED, "--gather-rounds", 3)
 layouts.compare("openmpi", case("every"), 4, [(3, 1)], SHARED)

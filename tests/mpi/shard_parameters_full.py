@@ -15,7 +15,7 @@ from training import check, compile_program, finish
 MIB = 1 << 20
 
 # Each pair of a number of processes, of devices and of replicas, and each of them with each program, as far as each device gets a replica.
-PROGRAMS = ("clipped", "lamb", "penalty", "norms", "gpt", "gan", "every")
+PROGRAMS = ("clipped", "lamb", "penalty", "loop", "norms", "gpt", "gan", "every", "rows", "twice")
 LAYOUTS = ((1, 1, 2), (2, 1, 2), (1, 2, 4), (2, 2, 4), (3, 1, 4), (4, 1, 4), (1, 1, 8), (2, 2, 8), (3, 2, 8), (4, 2, 8))
 for replicas in (2, 4, 8):
     for number, name in enumerate(PROGRAMS):

@@ -150,9 +150,10 @@ def write_pairs(folder):
 class Case:
     """A program whose training is compared: its artifact, its data, what its runs are given."""
 
-    def __init__(self, name, text, batch, *flags, inputs=()):
+    def __init__(self, name, text, batch, *flags, inputs=(), rows=None):
+        """rows: of a replica, at most."""
         self.name, self.batch, self.inputs = name, batch, inputs
-        self.artifact = compile_program(text, name, "--batch", str(batch), *flags)
+        self.artifact = compile_program(text, name, "--batch", str(rows or batch), *flags)
         self.data = DATA
         self.predicts = "step predict" in text
 

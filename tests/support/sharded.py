@@ -49,10 +49,16 @@ step predict(a: f32[B, 6], b: f32[B, 6]) {
 # Takes a parameter whole, and once a step.
 PENALTY = "regularize(0.001 * sum(square(table)) + 0.01 * max(abs(table)))"
 
+# The same by kernels of a loop, of which each takes another one.
+LOOP = """param other: f32[270, 300] = normal(stddev: 0.1)
+    last, _ = scan(fn(u, i) => [tanh(other @ tanh(table @ u)), sum(u, axis: 1)], ones([270, 1]) * 0.01, length: 3)
+    scale = stop_gradient(1 + 0.01 * tanh(sum(square(last))))"""
+
 UPDATES = {
     "clipped": "apply(adam(learning_rate: 0.01), clip_by_global_norm(grad(objective(loss), params(Net)), 0.5))",
     "lamb": "minimize(loss, lamb(learning_rate: 0.01, beta_2: 0.99, weight_decay: 0.01))",
     "penalty": "minimize(loss, sgd(learning_rate: 0.01))",
+    "loop": "minimize(loss, sgd(learning_rate: 0.01))",
 }
 
 # Statistics of the batch cut the step into segments, which take their parameters one after another.
@@ -88,11 +94,67 @@ step evaluate(image: u8[B, 28, 28]) from test_set {
 }
 """
 
+# Rows of all replicas are laid out for a layer as weights are: there are more of them than of one.
+ROWS = """
+use nn, optimizers
+option precision: mixed_bf16
+
+data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
+data test_set  = npy("a.npy", "b.npy") | take(50) | batch(24)
+
+layer attends(x: f32[B, N]) { return x + softmax(dense(x, units: N) @ x.T * 0.1) @ x }
+
+model Net(a: f32[B, 6]) -> f32[B, 280] {
+    x = dense(dense(a, units: 280), units: 280, activation: tanh)
+    return dense(dense(attends(x), units: 280, activation: tanh), units: 280)
+}
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    loss = mean(square(Net(a) - b[:, :1]), axis: 1)
+    minimize(loss, sgd(0.01))
+    report loss: mean(loss)
+}
+
+step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
+    report loss: mean(mean(square(Net(a) - b[:, :1]), axis: 1))
+}
+"""
+
+# The second loss goes through the first one's model as it was and as it has become, whose weights are laid out and shared out.
+TWICE = """
+use nn, optimizers
+
+data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
+data test_set  = npy("a.npy", "b.npy") | take(50) | batch(24)
+
+layer part(x: f32[B, I], units: int) {
+    param v: f32[I, units] = normal(stddev: 0.1)
+    return x @ (v / stop_gradient(sqrt(sum(square(v)))))
+}
+
+model First(a: f32[B, 6]) -> f32[B, 1100] { return tanh(dense(a, units: 1100)) }
+model Second(x: f32[B, 1100]) -> f32[B, 1100] { return dense(tanh(part(x, units: 64)), units: 1100) }
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    y = Second(First(a))
+    loss = mean(square(y - b[:, :1]), axis: 1)
+    minimize(loss, adam(0.01), over: params(Second))
+    minimize(mean(square(y * Second(First(a)) - b[:, 1:2]), axis: 1), sgd(0.01), over: params(First))
+    report loss: mean(loss)
+}
+
+step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
+    report loss: mean(mean(square(Second(First(a)) - b[:, :1]), axis: 1))
+}
+"""
+
 
 def case(name, *flags):
-    """NET with one of the updates; "norms", "gpt", "gan", "every": of all optimizers."""
+    """NET with one of the updates; "norms", "gpt", "gan", "rows", "twice", "every": of all optimizers."""
     if name in UPDATES:
-        text = NET.replace("UPDATE", UPDATES[name]).replace("PENALTY", PENALTY if name == "penalty" else "")
+        text = NET.replace("UPDATE", UPDATES[name]).replace("PENALTY", {"penalty": PENALTY, "loop": LOOP}.get(name, ""))
+        if name == "loop":
+            text = text.replace("dense(a, units: 270)", "scale * dense(a, units: 270)")
         return layouts.Case(name + "".join(flags), text, 24, *flags, inputs=["a.npy", "b.npy"])
     if name == "gpt":
         for part, n in (("train", 4000), ("valid", 1000)):
@@ -100,6 +162,8 @@ def case(name, *flags):
         return layouts.Case(name, (EXAMPLES / "gpt.dt").read_text(), 8, "-D", "layers=3", "-D", "width=96", "-D", "context=32", *flags)
     if name == "gan":
         return layouts.Case(name, (EXAMPLES / "gan.dt").read_text().replace(".gz", "") + GAN_EVALUATE, 16, *flags)
+    if name in ("rows", "twice"):
+        return layouts.Case(name, ROWS if name == "rows" else TWICE, 24, *flags, rows=6)
     if name == "every":
         return layouts.Case(name, (EXAMPLES.parent / "tests/programs/every_optimizer.dt").read_text(), 24, *flags)
     return layouts.Case(name, NORMS, 24, *flags)
