@@ -1,6 +1,8 @@
 /* schedule: see the header. A schedule is written down round by round: first what all algorithms write with, then each of them. */
 #include "runtime/comm/schedule.h"
 
+#include <assert.h>
+
 enum {
     /* AUTO is direct up to so many processes. Both algorithms send the same bytes. A round costs its latency L and, of each process, o for each
      * message: direct 2 (L + (P - 1) o), halving 2 ceil(log2 P) (L + o). They break even at 20 processes where L is 4 o, as between sockets, and at
@@ -342,6 +344,7 @@ dt_schedule dt_schedule_of(const dt_layout *layout, dt_schedule_algorithm algori
     b.made.n_nodes = (int)nodes.n;
     b.made.nodes = nodes.items;
     for (int slot = 0; slot < b.made.n_nodes; slot++) add_slot(&b, (range){0, layout->n_bytes});
+    assert(b.parts != NULL || self_of(&b)->needs); /* who halves needs all */
     if (nodes.n == 0) add_slot(&b, self_of(&b)->needs ? (range){0, layout->n_bytes} : b.parts[layout->place]);
     if (layout->n == 1) return finish(&b);
     switch (b.made.algorithm) {
