@@ -66,6 +66,7 @@ case " ${tables[*]} " in *" wire "*)
     cmake --build build --target processes_exchange_openmpi >/dev/null
     build/dtc compile examples/gpt.dt -o build/bench_gpt.dtx
     build/dtc compile -O no-microbatches examples/gpt.dt -o build/bench_gpt_whole.dtx
+    build/dtc compile -D width=512 --batch 8 examples/gpt.dt -o build/bench_gpt_wide.dtx
     ;;
 esac
 python=python3

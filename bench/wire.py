@@ -4,6 +4,7 @@
     gpt.dt       a step of training at N rows a process, beside the longer of its parts: computing, as each process does it where there is no other; and
                  exchanging, as it takes where each process computes one row; and what of the exchange the step waits for
     … at once    the same, compiled with -O no-microbatches: what crosses begins during the last microbatches, and a replica is only one
+    … in shares  of width 512 with --shard-parameters, beside the same step without: of the time in which something is under way, what the step waits for
 
 Times of steps are medians of a run of `dtrun bench` on made-up input; the parts are measured right before the step. Needs root.
 """
@@ -27,6 +28,7 @@ import machines  # noqa: E402
 
 PROGRAMS = {"gpt.dt": bench.ROOT / "build/bench_gpt.dtx", "gpt.dt, a replica at once": bench.ROOT / "build/bench_gpt_whole.dtx"}
 ROWS = (64, 32, 16, 4)  # a process
+WIDE, WIDE_REPLICA = bench.ROOT / "build/bench_gpt_wide.dtx", 8
 REPLICA = 32  # rows, at most
 STEPS = 10
 
@@ -39,9 +41,9 @@ def output_of(command):
         return run.output()
 
 
-def benched(program, rows, n_processes):
-    replicas = n_processes * -(-rows // REPLICA)
-    return ["dtrun", "bench", program, "--replicas", replicas, "--global-batch", rows * n_processes, "--devices", "cpu:1x1", "--steps", STEPS, "--json"]
+def benched(program, rows, n_processes, *flags):
+    replicas = n_processes * -(-rows // (WIDE_REPLICA if program == WIDE else REPLICA))
+    return ["dtrun", "bench", program, "--replicas", replicas, "--global-batch", rows * n_processes, "--devices", "cpu:1x1", "--steps", STEPS, "--json", *flags]
 
 
 def figures(output):
@@ -54,9 +56,9 @@ def computing(program, rows):
     return max(1000 * figures(one.communicate()[0])["median"] for one in both)
 
 
-def step(program, rows):
+def step(program, rows, *flags):
     """ms: a step; of that, something is under way between processes; and is waited for."""
-    found = figures(output_of(benched(program, rows, 2)))
+    found = figures(output_of(benched(program, rows, 2, *flags)))
     return 1000 * found["median"], 1000 * found["exchanging"], 1000 * found["exposed"]
 
 
@@ -85,6 +87,11 @@ def main():
             whole, longer, ratio, waited = map(statistics.median, zip(*runs))
             what = f"{name}, {rows} rows a process, beside the longer of its parts"
             bench.row(what, f"{whole:.0f}", f"{longer:.0f}", f"{ratio:.2f}", f"{waited:.0f}")
+        for rows in (16, 8):
+            runs = [(*step(WIDE, rows, "--shard-parameters"), step(WIDE, rows)[0]) for _ in range(n)]
+            whole, under_way, waited, plain = map(statistics.median, zip(*runs))
+            what = f"gpt.dt, width 512, {rows} rows a process, in shares, beside not; {under_way:.0f} ms under way"
+            bench.row(what, f"{whole:.0f}", f"{plain:.0f}", f"{whole / plain:.2f}", f"{waited:.0f}")
 
 
 main()
