@@ -24,7 +24,8 @@ dt_byte_range dt_ranges_of(const dt_session_options *options, const dt_artifact_
 }
 
 bool dt_ranges_are_shared_out(const dt_session_options *options, const dt_artifact_variable *variable) {
-    return dt_ranges_of(options, variable, 0).n_bytes < variable->bytes; /* process 0 owns something, also where there are servers */
+    int n_owners = dt_process_n_owners(dt_processes_roles(options->processes)), second = n_owners > 1 ? 1 : 0; /* one may own all that there is */
+    return dt_ranges_of(options, variable, 0).n_bytes < variable->bytes || dt_ranges_of(options, variable, second).n_bytes < variable->bytes;
 }
 
 dt_byte_range dt_ranges_own(const dt_session *session, int variable) {

@@ -235,6 +235,26 @@ static void all_end_the_same_step(void **state) {
     run_processes(processes, "cpu:1x1", 60, end_other_steps);
 }
 
+/* One line, of which one process has all: which one that is the turn decides. */
+static void who_owns_all_there_is_shares_it_out(void **state) {
+    thread_processes all;
+    (void)state;
+    thread_processes_open(&all, N_PROCESSES, 10);
+    for (int turn = 0; turn < 2; turn++) {
+        const dt_artifact_variable slot = {.kind = DT_VARIABLE_SLOT,
+                                           .tensor = {.dtype = DT_F32, .row_bytes = 4 * DT_SHARE_LINE},
+                                           .bytes = 4 * DT_SHARE_LINE,
+                                           .share = {DT_SHARE_LINE, turn},
+                                           .row_init = -1};
+        dt_session_options options = options_of("cpu", all.all[0]);
+        assert_false(dt_ranges_are_shared_out(&options, &slot));
+        options.shard_optimizer = true;
+        assert_int_equal(dt_ranges_of(&options, &slot, 0).n_bytes + dt_ranges_of(&options, &slot, 1).n_bytes, slot.bytes);
+        assert_true(dt_ranges_are_shared_out(&options, &slot));
+    }
+    thread_processes_close(&all);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_processes_train_what_one_trains),
@@ -242,6 +262,7 @@ int main(void) {
         cmocka_unit_test(who_stands_still_is_named),
         cmocka_unit_test(who_fails_takes_the_others_along),
         cmocka_unit_test(all_end_the_same_step),
+        cmocka_unit_test(who_owns_all_there_is_shares_it_out),
     };
     return cmocka_run_group_tests(tests, open_artifact, close_artifact);
 }
