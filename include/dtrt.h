@@ -280,7 +280,8 @@ typedef struct dtrt_session_options {
                               processes. "exact": the same bits, an error where an update changes rows without a gradient; "lazy": these
                               change when a batch names them, other bits; or NULL: all of each table. Not in a forward-only session */
     int no_data_check;     /* what several processes read of the program's data is not compared */
-    int shard_parameters;  /* on CPUs, each process keeps its share of the parameters and of the slots, and gathers a layer's when it computes it */
+    int shard_parameters;  /* each process keeps its share of the parameters and of the slots, and gathers a layer's when it computes it; GPUs by NCCL
+                            */
     int64_t gather_rounds; /* with shard_parameters: in so many rounds of microbatches; 0: in as few as there is memory for */
 } dtrt_session_options;
 
@@ -544,9 +545,9 @@ typedef struct dtrt_info_options {
     int64_t replicas;    /* 0: 1 */
     int64_t global_batch;
     const char *devices;
-    int shard_optimizer;  /* as `dtrun train --shard-optimizer` exchanges */
-    int shard_parameters; /* as with --shard-parameters */
-    int64_t gather_rounds;
+    int shard_optimizer;   /* as `dtrun train --shard-optimizer` exchanges */
+    int shard_parameters;  /* as with --shard-parameters */
+    int64_t gather_rounds; /* as with --gather-rounds; 0: 1 */
 } dtrt_info_options;
 
 /* What `dtrun info` prints. No code of the program is run. `options` or NULL. Texts of this section are freed with dtrt_free. */

@@ -102,8 +102,8 @@ const dt_option dt_run_option_rows[] = {
      "FSDP). On CPUs, and on GPUs that NCCL connects. Same bits, same checkpoints",
      FLAG(shard_parameters), ALIKE("has --shard-parameters (1) or does not (0):"), IN_SESSION(shard_parameters), IN_INFO(shard_parameters)},
     {DT_FOR_STEPS & ~DT_FOR_SERVED, "gather-rounds", "N", 2,
-     "With --shard-parameters, how often microbatches go through all layers, each time as many as there is room for: parameters are gathered in "
-     "each round (default: as few as there is memory for)",
+     "With --shard-parameters: a core's microbatches go through the layers in N rounds, each of which gathers the parameters anew. More rounds take "
+     "less memory for activations, and more traffic (default: as few as memory allows)",
      WHOLE(gather_rounds, 1), ALIKE("has --gather-rounds"), IN_SESSION(gather_rounds), IN_INFO(gather_rounds)},
     {DT_FOR_TRAINS, "rows", NULL, 2,
      "On CPUs, of a table of which steps take rows alone, update the rows that a batch names (`dtrun info` says of which). Same bits",

@@ -3,14 +3,15 @@
 #
 #   scripts/test.sh           everything but the tests labelled `full`
 #   scripts/test.sh --full    … those too, and unit tests under Valgrind (tests); static analysis (analysis); then the others again under
-#                             AddressSanitizer with UndefinedBehaviorSanitizer (address), and under ThreadSanitizer (threads); the fuzzers for
-#                             a minute each (fuzzers); and this script and quickstart.sh on a bare Debian 12 (bare; as root)
+#                             AddressSanitizer with UndefinedBehaviorSanitizer (address), and, but for those of the compiler alone, under
+#                             ThreadSanitizer (threads); the fuzzers for a minute each (fuzzers); and this script and quickstart.sh on a bare
+#                             Debian 12 (bare; as root)
 #   scripts/test.sh --full address threads    these parts alone
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 full=no
-usage() { sed -n '2,8p' "$0"; exit 2; }
+usage() { sed -n '2,9p' "$0"; exit 2; }
 case "${1-}" in
     "") ;;
     --full) full=yes ;;

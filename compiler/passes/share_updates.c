@@ -14,8 +14,7 @@
  *
  * So is a parameter or a state that what servers run (share_updates.h) touches in no other way. A family without slots is not, where any of it is
  * touched while examples are still to be gone through: workers can do that alone, and would wait for servers. Who computes examples needs a parameter
- * whole, and it is gathered there. How an initialiser goes through it does not matter: one that does so in another way is drawn whole, before
- * anybody keeps a share. */
+ * whole, and it is gathered there. An initialiser may go through it in another way: then it is drawn whole, before anybody keeps a share. */
 #include "compiler/passes/share_updates.h"
 #include "compiler/kernel/analysis.h"
 #include "compiler/passes/passes.h"
@@ -33,11 +32,11 @@ typedef struct sharing {
     dt_arena *arena;
     const dt_module *module;
     dt_plan *plan;
-    walk **walks;  /* [n_kernels][n_nests] */
-    int *parents;  /* [n_buffers] of a forest: buffers of one tree are one family */
-    bool *written; /* [n_buffers] by a nest or a collective; slots are */
-    bool *early;   /* [n_kernels] run once, while examples are still to be gone through */
-    bool *drawn;   /* [variables] of initialisers, other than slots: whole, since something is not touched along */
+    walk **walks;         /* [n_kernels][n_nests] */
+    int *parents;         /* [n_buffers] of a forest: buffers of one tree are one family */
+    bool *written;        /* [n_buffers] by a nest or a collective; slots are */
+    bool *early;          /* [n_kernels] run once, while examples are still to be gone through */
+    bool *is_drawn_whole; /* [variables] but slots: by an initialiser that does not go through them along */
 } sharing;
 
 static int64_t n_elements(const dt_plan *plan, int buffer) {
@@ -268,16 +267,16 @@ static int family_of_variable(const variables *all, int v) {
 /* Whether the buffer is a variable that is shared out where the plan's function runs. */
 static bool shares(const sharing *s, const variables *all, int buffer) {
     const dt_buffer *it = &s->plan->buffers[buffer];
-    return it->space == DT_MEMORY_VARIABLE && !s->drawn[it->variable] && all->can_share[it->variable];
+    return it->space == DT_MEMORY_VARIABLE && !s->is_drawn_whole[it->variable] && all->can_share[it->variable];
 }
 
-static void find_drawn(sharing *s) {
+static void find_drawn_whole(sharing *s) {
     touches every = all_touches(s);
-    s->drawn = DT_NEW_ARRAY(s->arena, bool, s->module->variables.n);
+    s->is_drawn_whole = DT_NEW_ARRAY(s->arena, bool, s->module->variables.n);
     for (size_t t = 0; t < every.n && s->plan->role == DT_ROLE_INIT; t++) {
         const dt_buffer *buffer = &s->plan->buffers[every.items[t].buffer];
         if (buffer->space != DT_MEMORY_VARIABLE || is_slot(s->module, s->plan, every.items[t].buffer)) continue;
-        if (!every.items[t].along) s->drawn[buffer->variable] = true;
+        if (!every.items[t].along) s->is_drawn_whole[buffer->variable] = true;
     }
 }
 
@@ -484,7 +483,7 @@ dt_status *dt_pass_share_updates(dt_compilation *compilation) {
         if (!has_variables(compilation->plans[p])) continue;
         plans[n] = (sharing){.arena = arena, .module = module, .plan = compilation->plans[p]};
         find_families(&plans[n]);
-        find_drawn(&plans[n]);
+        find_drawn_whole(&plans[n]);
         rule_out_slots(&plans[n++], &all);
     }
     for (int p = 0; p < n; p++) rule_out_parameters(&plans[p], &all);

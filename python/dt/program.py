@@ -337,7 +337,7 @@ class Program(_dt.Program):
         - `processes`: those that train this session together, of which all create it; None: this one alone. Devices are those of each, `"cpu"` its
           share of the cores; replicas and the global batch are those of all.
         - `shard_optimizer`: each process keeps its share of the optimizer's slots alone.
-        - `shard_parameters`: and of the parameters: it gathers those of a layer when it computes it.
+        - `shard_parameters`: each process keeps its share of the parameters and of the slots, and gathers those of a layer when it computes it.
         - `gather_rounds`: with `shard_parameters`, in so many rounds of microbatches; 0: in as few as there is memory for.
         - `fast_sums`: MPI, or NCCL, adds up sums over processes, and their bits are not promised.
         - `placement`: `"mirrored"`, each of several devices has and updates the variables; `"central"`, the first one has the optimizer's slots and

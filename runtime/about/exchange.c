@@ -119,7 +119,7 @@ static dt_status *count_process(layout *of, int function, dt_process_roles roles
                                  .first_microbatch = own.first,
                                  .n_microbatches = own.end - own.first,
                                  .n_all_microbatches = (int)of->n_microbatches,
-                                 .n_together = domain.layout.gathers ? (own.end - own.first + n_rounds - 1) / n_rounds : 1,
+                                 .n_together = 1,
                                  .rows = of->rows};
     dt_operations_options options = {.memory = &memory, .leads = true, .first_row = dt_microbatches_first_row(&of->rows, own.first)};
     int *first = DT_NEW_ARRAY(of->scratch, int, of->artifact->n_functions + 1);
@@ -324,7 +324,7 @@ static dt_status *say_steps(layout *of) {
     if (setjmp(of->guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the schedules of %" PRId64 " processes", of->n_asked);
     for (int i = 0; i < of->artifact->n_steps; i++) DT_TRY(say_step(of, &of->artifact->steps[i]));
     dt_sharing sharing = sharing_of(of->options);
-    if (sharing != DT_SHARES_NOTHING) dt_memory_print_sharing(of->artifact, (dt_process_roles){.n_processes = of->n_processes}, sharing, of->text);
+    if (sharing != DT_SHARES_NOTHING) dt_memory_print_sharing(of->artifact, DT_ALL_FUNCTIONS, (dt_process_roles){.n_processes = of->n_processes}, sharing, of->text);
     return NULL;
 }
 

@@ -28,8 +28,8 @@
 #include <stdint.h>
 
 enum {
-    DT_NOT_FIRST_APART = -1,
-    DT_APART_PLACES = 2
+    DT_NONBLOCKING_NOT_FIRST = -1,
+    DT_NONBLOCKING_PLACES = 2 /* that nonblocking collectives take by turns, so that one is under way while another's results are used */
 };
 
 /* One collective of a segment, as a member has it. A row is whatever is split: `n` elements of it. */
@@ -51,10 +51,11 @@ typedef struct dt_collective_part {
                               ALL_GATHER: its target, the one there is, holds them before, and all of them after; members without it name
                               neither source nor target. NULL: nothing is shared out */
     dt_layout_needs needs; /* the same: others than these hold their own elements alone, before and after */
-    int apart; /* so many from this one on are started and waited for by themselves, and members need not meet; or DT_NOT_FIRST_APART; 0: it is with
-                  those that are made together. Of shares, in a process that is one of several; of an ALL_GATHER the source is a process's share where
-                  it keeps it, from its first element on; of sums all members have left theirs before any starts */
-    int place; /* of sums that are apart: the last ones of this place are waited for before these start. 0 or 1 */
+    int nonblocking; /* it is one nonblocking collective with so many from this one on: members start it and wait for it later, and need not meet;
+                        DT_NONBLOCKING_NOT_FIRST: it is one of those many; 0: it is made together with others, between two meetings. Of shares, in a
+                        process that is one of several. Of an ALL_GATHER the source is a process's share where it keeps it, from its first element
+                        on. Before any member starts one with sums, all have left theirs */
+    int place;       /* of nonblocking sums: what was started last in this place is over before these start. 0 or 1 */
     const char *label;
 } dt_collective_part;
 
@@ -68,7 +69,7 @@ typedef struct dt_group_bucket {
     dt_operation_list
         beside; /* from then on: sums of this process's microbatches, and where the device exchanges with others itself, all that follows */
     dt_operation_list behind; /* once members have met: waiting for the results, and copies of them */
-    /* Of parts that are apart there is one: what starts it, and what waits for it. */
+    /* Of a nonblocking collective, the only bucket: beside starts it, behind waits for it. */
 } dt_group_bucket;
 
 /* What a member does for collectives that are made together. */
@@ -100,7 +101,7 @@ struct dt_group { /* the head of every implementation's own struct */
     dt_microbatches rows;                                     /* where their rows are */
 };
 
-/* Says what this member leaves and takes: an array of all collectives of all functions, which stays where it is until the group is closed. */
+/* Says what this member leaves and takes: an array [n] of all collectives of all functions, which stays where it is until the group is closed. */
 static inline void dt_group_publish(dt_group *group, const dt_collective_part *parts, int n) { group->kind->publish(group, parts, n); }
 
 /* What this member has to do for published parts [first, first + n), together. Sources are unchanged until the meeting behind, when all targets are

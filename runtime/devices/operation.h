@@ -29,7 +29,7 @@ typedef enum dt_operation_kind {
     DT_OPERATION_AWAIT,      /* what the gate has begun is over */
     DT_OPERATION_COLLECTIVE, /* what crosses executors, and */
     DT_OPERATION_COMPLETE,   /* what some of that takes is there; */
-    DT_OPERATION_START,      /* what crosses executors apart from the rest begins, and */
+    DT_OPERATION_START,      /* a nonblocking collective begins, and */
     DT_OPERATION_WAIT        /* is over: a group makes all that is above of them (runtime/comm/group.h) */
 } dt_operation_kind;
 

@@ -100,6 +100,12 @@ typedef struct stage_maker {
     DT_LIST(dt_executor_stage) stages;
 } stage_maker;
 
+/* A nonblocking collective that was lowered: by the number of its first part. */
+typedef struct started_work {
+    int first;
+    dt_group_work work;
+} started_work;
+
 /* The stages of a list, on the way. */
 typedef struct cutter {
     dt_executor *executor;
@@ -114,8 +120,7 @@ typedef struct cutter {
     int n_complete; /* of its buckets */
     bool counted;   /* there was a JOIN that counts all */
 
-    DT_LIST(dt_group_work) apart; /* of what was started, by the number of its first collective; */
-    DT_LIST(int) apart_of;
+    DT_LIST(started_work) started; /* nonblocking collectives */
 } cutter;
 
 static void end_sequence(cutter *in, stage_maker *to) {
@@ -157,16 +162,22 @@ static dt_status *lower(cutter *in, const dt_operation_collective *collective) {
     return NULL;
 }
 
+static void add_on_device(cutter *in, const dt_group_bucket *bucket, bool beside) {
+    for (size_t i = 0; i < bucket->beside.n; i++) {
+        dt_operation one = bucket->beside.items[i];
+        one.beside = beside;
+        dt_list_push(in->arena, &in->stages.operations, one);
+    }
+}
+
 /* Buckets up to number `end` are complete. What a device exchanges itself is beside what follows, if there is anything. */
 static void add_complete(cutter *in, int end, bool beside) {
     for (; in->n_complete < end; in->n_complete++) {
         const dt_group_bucket *bucket = &in->work.buckets[in->n_complete];
-        for (size_t i = 0; i < bucket->beside.n && in->work.on_device; i++) {
-            dt_operation one = bucket->beside.items[i];
-            one.beside = beside;
-            dt_list_push(in->arena, &in->stages.operations, one);
+        if (in->work.on_device) {
+            add_on_device(in, bucket, beside);
+            continue;
         }
-        if (in->work.on_device) continue;
         add_own(in, &in->stages, (dt_operation){.kind = DT_OPERATION_ARRIVE, .gate = bucket->complete});
         add_all(in, &in->beside, &bucket->beside);
     }
@@ -207,32 +218,26 @@ static dt_status *cut_collective(cutter *in, const dt_operation_collective *coll
     return NULL;
 }
 
-/* What is apart is lowered once. */
-static dt_status *cut_apart(cutter *in, const dt_operation *one) {
+/* START lowers it, WAIT finds it. */
+static dt_status *cut_nonblocking(cutter *in, const dt_operation *one) {
     const dt_operation_collective *collective = &one->collective;
-    size_t i = 0;
-    while (i < in->apart_of.n && in->apart_of.items[i] != collective->first) i++;
-    if (i == in->apart_of.n) {
-        dt_group_work work = {0};
-        DT_TRY(dt_group_lower(in->executor->group, collective->first, collective->n, in->arena, &work));
-        dt_list_push(in->arena, &in->apart, work);
-        dt_list_push(in->arena, &in->apart_of, collective->first);
-    }
-    const dt_group_bucket *bucket = &in->apart.items[i].buckets[0];
     const dt_operation join = {.kind = DT_OPERATION_JOIN};
+    size_t i = 0;
+    while (i < in->started.n && in->started.items[i].first != collective->first) i++;
+    if (i == in->started.n) {
+        started_work made = {.first = collective->first};
+        DT_TRY(dt_group_lower(in->executor->group, collective->first, collective->n, in->arena, &made.work));
+        dt_list_push(in->arena, &in->started, made);
+    }
+    const dt_group_work *work = &in->started.items[i].work;
     in->about.segment = collective->segment;
     in->about.label = in->executor->collectives[collective->first].label;
-    if (!in->apart.items[i].on_device) {
-        add_all(in, &in->stages, one->kind == DT_OPERATION_START ? &bucket->beside : &bucket->behind);
-    } else if (one->kind == DT_OPERATION_WAIT) {
+    if (!work->on_device)
+        add_all(in, &in->stages, one->kind == DT_OPERATION_START ? &work->buckets[0].beside : &work->buckets[0].behind);
+    else if (one->kind == DT_OPERATION_START)
+        add_on_device(in, &work->buckets[0], true);
+    else
         dt_list_push(in->arena, &in->stages.operations, join);
-    } else {
-        for (size_t o = 0; o < bucket->beside.n; o++) {
-            dt_operation beside = bucket->beside.items[o];
-            beside.beside = true;
-            dt_list_push(in->arena, &in->stages.operations, beside);
-        }
-    }
     return NULL;
 }
 
@@ -258,7 +263,7 @@ static dt_status *cut(dt_executor *executor, int f, int slot, dt_arena *arena, d
         } else if (one->kind == DT_OPERATION_COLLECTIVE) {
             DT_TRY(cut_collective(&in, &one->collective, i > last_counter));
         } else if (one->kind == DT_OPERATION_START || one->kind == DT_OPERATION_WAIT) {
-            DT_TRY(cut_apart(&in, one));
+            DT_TRY(cut_nonblocking(&in, one));
         } else {
             if (one->kind == DT_OPERATION_MEET) in.about.label = "barrier";
             add_operation(&in, &in.stages, *one);

@@ -65,9 +65,9 @@ typedef DT_LIST(dt_gathered) gathered_list;
 static void add_buffer(finder *in, gathered_list *all, dt_layer *layer, int root, int variable) {
     for (size_t i = 0; i < all->n; i++)
         if (all->items[i].buffer == root || (variable >= 0 && all->items[i].variable == variable)) return;
-    dt_list_push(in->arena, all, ((dt_gathered){root, variable, layer->bytes}));
-    const dt_artifact_buffer *buffer = &in->function->buffers[root];
-    layer->bytes += dt_memory_padded(variable >= 0 ? in->artifact->variables[variable].bytes : buffer->bytes);
+    int64_t bytes = variable >= 0 ? in->artifact->variables[variable].bytes : in->function->buffers[root].bytes;
+    dt_gathered added = {root, variable, dt_memory_take(&layer->bytes, dt_memory_padded(bytes))};
+    dt_list_push(in->arena, all, added);
 }
 
 static void read_all(const finder *in, const dt_artifact_kernel *kernel) {
@@ -84,17 +84,14 @@ static bool lays_out(const finder *in, const dt_artifact_kernel *kernel) {
 static void fill(finder *in, dt_layer *layer) {
     const dt_artifact_function *function = in->function;
     gathered_list all = {0};
+    bool *is_needed = DT_NEW_ARRAY(in->arena, bool, function->n_kernels);
     int *kernels = DT_NEW_ARRAY(in->arena, int, function->n_kernels);
     for (int k = function->n_kernels; k-- > 0;) {
-        if (!in->is_laid_out[k] || !lays_out(in, &function->kernels[k])) continue;
-        kernels[layer->n_kernels++] = k;
-        read_all(in, &function->kernels[k]);
+        is_needed[k] = in->is_laid_out[k] && lays_out(in, &function->kernels[k]);
+        if (is_needed[k]) read_all(in, &function->kernels[k]);
     }
-    for (int i = 0; 2 * i < layer->n_kernels; i++) {
-        int other = layer->n_kernels - 1 - i, k = kernels[i];
-        kernels[i] = kernels[other];
-        kernels[other] = k;
-    }
+    for (int k = 0; k < function->n_kernels; k++)
+        if (is_needed[k]) kernels[layer->n_kernels++] = k;
     for (int b = 0; b < function->n_buffers; b++) {
         const dt_artifact_buffer *buffer = &function->buffers[b];
         bool is_shared = buffer->space == DT_MEMORY_VARIABLE && dt_is_gathered(&in->artifact->variables[buffer->variable]);
@@ -136,22 +133,18 @@ static dt_layer layer_of_once(finder *in, const int *kernels, int n) {
     return made;
 }
 
-static void raise_to(int64_t *most, int64_t bytes) {
-    if (bytes > *most) *most = bytes;
-}
-
 static dt_segment_layers layers_of(finder *in, const dt_artifact_segment *segment, int64_t *most) {
     dt_layer *once = DT_NEW_ARRAY(in->arena, dt_layer, segment->n_device_kernels);
     DT_LIST(dt_layer) layers = {0};
     for (int i = 0, n; i < segment->n_device_kernels; i += n) {
         n = dt_artifact_n_together(in->function, segment->device_kernels + i, segment->n_device_kernels - i, -1);
         once[i] = layer_of_once(in, segment->device_kernels + i, n);
-        raise_to(most, once[i].bytes);
+        dt_memory_raise_to(most, once[i].bytes);
     }
     for (int first = 0; first < segment->n_replica_kernels; first = layers.items[layers.n - 1].end) {
         dt_layer made = layer_of(in, segment, first);
         dt_list_push(in->arena, &layers, made);
-        raise_to(most, made.bytes);
+        dt_memory_raise_to(most, made.bytes);
     }
     return (dt_segment_layers){(int)layers.n, layers.items, once};
 }
@@ -173,15 +166,8 @@ static void find_sums(finder *in, const dt_artifact_segment *segment, const dt_s
             const dt_artifact_collective *one = &segment->collectives[c];
             if (is_shared_sum(in, one) && one->complete_after > layer->first && one->complete_after <= layer->end) sums[layer->n_sums++] = c;
         }
-        if (layer->n_sums > 0) layer->sum_place = (*n_with_sums)++ % DT_GATHERING_PLACES;
+        if (layer->n_sums > 0) layer->sum_place = (*n_with_sums)++ % DT_NONBLOCKING_PLACES;
     }
-}
-
-/* Takes memory for one more from the end of what is laid out. */
-static int64_t take(int64_t *end, int64_t bytes) {
-    int64_t offset = *end;
-    *end += dt_memory_padded(bytes);
-    return offset;
 }
 
 /* In one pass over all layers: a root that was last seen in another one is across. */
@@ -211,17 +197,18 @@ static void place_sums(finder *in, dt_gathered_function *made, int n_rounds, int
             for (int i = 0; i < layer->n_sums; i++) {
                 int root = root_of(in, in->function->segments[s].collectives[layer->sums[i]].source);
                 if (made->sums[root].kind == DT_SUM_ACROSS) continue;
-                made->sums[root] =
-                    (dt_sum_placing){DT_SUM_LEAVES, n_rounds == 1 ? layer->sum_place : 0, take(&bytes, in->function->buffers[root].bytes)};
+                made->sums[root] = (dt_sum_placing){DT_SUM_LEAVES, n_rounds == 1 ? layer->sum_place : 0,
+                                                    dt_memory_take(&bytes, dt_memory_padded(in->function->buffers[root].bytes))};
             }
-            raise_to(&ends[DT_SUM_LEAVES], bytes);
+            dt_memory_raise_to(&ends[DT_SUM_LEAVES], bytes);
         }
     for (int b = 0; b < in->function->n_buffers; b++) {
         const dt_artifact_buffer *buffer = &in->function->buffers[b];
         bool is_sum = buffer->space == DT_MEMORY_PARTIAL && buffer->root == b && !buffer->tensor.has_all_rows;
-        if (is_sum && made->sums[b].kind != DT_SUM_LEAVES) made->sums[b].offset = take(&ends[made->sums[b].kind], buffer->bytes);
+        if (is_sum && made->sums[b].kind != DT_SUM_LEAVES)
+            made->sums[b].offset = dt_memory_take(&ends[made->sums[b].kind], dt_memory_padded(buffer->bytes));
     }
-    for (int kind = 0; kind <= DT_SUM_ACROSS; kind++) raise_to(&most[kind], ends[kind]);
+    for (int kind = 0; kind <= DT_SUM_ACROSS; kind++) dt_memory_raise_to(&most[kind], ends[kind]);
 }
 
 /* ---- what is there once ---- */
@@ -260,13 +247,14 @@ static void place_device(finder *in, dt_gathered_function *made, dt_held_share o
     for (int i = 0; i < n; i++) {
         if (rest[i].offset > covered) removed += rest[i].offset - covered;
         made->device[rest[i].buffer] = rest[i].offset - removed;
-        raise_to(&covered, rest[i].end);
+        dt_memory_raise_to(&covered, rest[i].end);
     }
     end = covered - removed;
-    for (int b = 0; b < function->n_buffers; b++)
-        if (made->shares[b].unit > 0)
-            made->device[b] = take(&end, dt_memory_share_of_tensor(made->shares[b], &function->buffers[b].tensor, own).n_bytes);
-    raise_to(most, end);
+    for (int b = 0; b < function->n_buffers; b++) {
+        dt_byte_range share = dt_memory_share_of_tensor(made->shares[b], &function->buffers[b].tensor, own);
+        if (made->shares[b].unit > 0) made->device[b] = dt_memory_take(&end, dt_memory_padded(share.n_bytes));
+    }
+    dt_memory_raise_to(most, end);
 }
 
 /* ---- all of it ---- */

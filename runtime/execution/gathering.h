@@ -13,13 +13,10 @@
 
 #include "base/arena.h"
 #include "runtime/artifact/artifact.h"
+#include "runtime/comm/group.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-enum {
-    DT_GATHERING_PLACES = 2
-};
 
 /* Share `share` of n_shares: 0 of 1 is all, 0 of DT_SHARE_NONE nothing. */
 typedef struct dt_held_share {

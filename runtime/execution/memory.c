@@ -24,15 +24,10 @@ static int64_t rounded(int64_t bytes, int64_t to) { return bytes > INT64_MAX - t
 
 int64_t dt_memory_padded(int64_t bytes) { return rounded(sum(bytes, DT_SLACK_BYTES), CACHE_LINE); }
 
-/* Takes `bytes` from the end of what is laid out. */
-static int64_t take(int64_t *end, int64_t bytes) {
+int64_t dt_memory_take(int64_t *end, int64_t bytes) {
     int64_t start = *end;
     *end = sum(*end, bytes);
     return start;
-}
-
-static void raise_to(int64_t *most, int64_t bytes) {
-    if (bytes > *most) *most = bytes;
 }
 
 static bool trains(const dt_artifact *artifact, int function) {
@@ -75,12 +70,12 @@ dt_byte_range dt_state_layout_share(const dt_state_layout *layout, const dt_arti
 }
 
 /* Of all variables of a kind but tables by rows, what the process with the largest share has; of one share, all. */
-static int64_t most_bytes(const dt_artifact *artifact, dt_variable_kind kind, int n_shares) {
+static int64_t most_bytes(const dt_artifact *artifact, int wanted, dt_variable_kind kind, int n_shares) {
     int64_t most = 0;
     for (int p = 0; p < n_shares; p++) {
         int64_t bytes = 0;
         for (int v = 0; v < artifact->n_variables; v++)
-            if (artifact->variables[v].kind == kind && !artifact->variables[v].by_rows)
+            if (artifact->variables[v].kind == kind && dt_memory_has_variable(artifact, wanted, v))
                 bytes +=
                     dt_memory_share_of_tensor(artifact->variables[v].share, &artifact->variables[v].tensor, (dt_held_share){p, n_shares}).n_bytes;
         if (bytes > most) most = bytes;
@@ -94,12 +89,13 @@ static void print_most(const char *what, int64_t most, int64_t all, int n, const
                    100 * (double)most / (double)all);
 }
 
-void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles, dt_sharing asked, dt_text *text) {
+void dt_memory_print_sharing(const dt_artifact *artifact, int wanted, dt_process_roles roles, dt_sharing asked, dt_text *text) {
     int n = dt_process_n_owners(roles);
     bool has_servers = roles.n_servers > 0, of_parameters = asked == DT_SHARES_PARAMETERS;
     const char *option = of_parameters ? "--shard-parameters" : "--shard-optimizer", *who = has_servers ? "servers" : "processes";
-    int64_t slots = most_bytes(artifact, DT_VARIABLE_SLOT, 1), most_slots = most_bytes(artifact, DT_VARIABLE_SLOT, n);
-    int64_t parameters = most_bytes(artifact, DT_VARIABLE_PARAMETER, 1), most_parameters = most_bytes(artifact, DT_VARIABLE_PARAMETER, n);
+    int64_t slots = most_bytes(artifact, wanted, DT_VARIABLE_SLOT, 1), most_slots = most_bytes(artifact, wanted, DT_VARIABLE_SLOT, n);
+    int64_t parameters = most_bytes(artifact, wanted, DT_VARIABLE_PARAMETER, 1),
+            most_parameters = most_bytes(artifact, wanted, DT_VARIABLE_PARAMETER, n);
     bool parts_parameters = (of_parameters || roles.n_servers > 1) && most_parameters < parameters;
     if (asked != DT_SHARES_NOTHING && n == 1)
         dt_text_format(text, "%s: there is one process, which keeps all %s\n", option, of_parameters ? "parameters" : "of the optimizer's states");
@@ -116,7 +112,7 @@ void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles
 static void lay_space_out(dt_space_layout *space, int64_t n, int64_t bytes, int64_t gathered, int n_all_microbatches, int64_t *end) {
     space->gathered = dt_memory_padded(bytes);
     space->stride = sum(space->gathered, product(gathered, n_all_microbatches));
-    space->start = take(end, product(space->stride, n));
+    space->start = dt_memory_take(end, product(space->stride, n));
 }
 
 /* Further apart than any memory is large. */
@@ -129,23 +125,18 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
     domain->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
     if (domain->layout.gathers) { /* places come first: what would be before the share of a variable is memory then, although nobody touches it */
         domain->gathering = dt_gathering_of(artifact, wanted, domain->layout.parameters, domain->n_rounds, arena);
-        domain->gathering_space = take(&domain->bytes, product(domain->gathering->bytes, DT_GATHERING_PLACES));
+        domain->gathering_space = dt_memory_take(&domain->bytes, product(domain->gathering->bytes, DT_NONBLOCKING_PLACES));
     }
     for (int v = 0; v < artifact->n_variables; v++) {
         if (!dt_memory_has_variable(artifact, wanted, v) || !dt_memory_domain_has_variable(domain, v)) continue;
         dt_byte_range own = dt_state_layout_share(&domain->layout, &artifact->variables[v]);
-        domain->variables[v] = take(&domain->bytes, dt_memory_padded(own.n_bytes)) - own.first;
+        domain->variables[v] = dt_memory_take(&domain->bytes, dt_memory_padded(own.n_bytes)) - own.first;
     }
     for (int f = 0; f < artifact->n_functions; f++) {
+        bool is_placed = domain->gathering != NULL && domain->gathering->functions[f].segments != NULL;
         if (!dt_memory_has(artifact, wanted, f)) continue;
-        raise_to(&device, artifact->functions[f].bytes.device);
-        raise_to(&gathered, artifact->functions[f].gathered.device);
-    }
-    if (domain->gathering != NULL) {
-        device = domain->gathering->device_bytes;
-        for (int f = 0; f < artifact->n_functions; f++) /* initialisers */
-            if (dt_memory_has(artifact, wanted, f) && domain->gathering->functions[f].segments == NULL)
-                raise_to(&device, artifact->functions[f].bytes.device);
+        dt_memory_raise_to(&device, is_placed ? domain->gathering->device_bytes : artifact->functions[f].bytes.device);
+        dt_memory_raise_to(&gathered, artifact->functions[f].gathered.device);
     }
     if (!dt_memory_domain_is_whole(domain)) {
         device = domain->placement->bytes.device;
@@ -155,9 +146,9 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
 }
 
 static void raise_all_to(dt_space_bytes *most, const dt_space_bytes *bytes) {
-    raise_to(&most->scratch, bytes->scratch);
-    raise_to(&most->partial, bytes->partial);
-    raise_to(&most->replica, bytes->replica);
+    dt_memory_raise_to(&most->scratch, bytes->scratch);
+    dt_memory_raise_to(&most->partial, bytes->partial);
+    dt_memory_raise_to(&most->replica, bytes->replica);
 }
 
 static void lay_spaces_out(dt_executor_memory *memory, int wanted) {
@@ -173,7 +164,7 @@ static void lay_spaces_out(dt_executor_memory *memory, int wanted) {
     if (memory->domain->gathering != NULL) {
         const int64_t *sum_bytes = memory->domain->gathering->sum_bytes;
         bytes.partial = sum_bytes[DT_SUM_STAYS];
-        int n_places = memory->domain->n_rounds > 1 ? 1 : DT_GATHERING_PLACES; /* of several rounds all that leaves in the last one has its place */
+        int n_places = memory->domain->n_rounds > 1 ? 1 : DT_NONBLOCKING_PLACES; /* of several rounds all that leaves in the last one has its place */
         lay_space_out(&memory->leaving_space, n_places * memory->sums.n_slots, sum_bytes[DT_SUM_LEAVES], 0, n, &memory->bytes);
         lay_space_out(&memory->across_space, memory->sums_across.n_slots, sum_bytes[DT_SUM_ACROSS], gathered.partial, n, &memory->bytes);
     }
@@ -187,10 +178,10 @@ static void lay_exchange_out(dt_executor_memory *memory, int wanted) {
     int64_t n_launches = (int64_t)memory->n_microbatches + 1;
     for (int s = 0; s < artifact->n_steps; s++)
         if (dt_memory_has(artifact, wanted, artifact->steps[s].function))
-            raise_to(&memory->n_aggregates, artifact->steps[s].aggregate_starts[artifact->steps[s].n_aggregates]);
-    memory->launch_space = take(&memory->bytes, product((int64_t)sizeof(dt_launch), n_launches));
-    memory->record_space = take(&memory->bytes, product((int64_t)sizeof(dt_bad_index), n_launches));
-    memory->aggregate_space = take(&memory->bytes, 8 * memory->n_aggregates);
+            dt_memory_raise_to(&memory->n_aggregates, artifact->steps[s].aggregate_starts[artifact->steps[s].n_aggregates]);
+    memory->launch_space = dt_memory_take(&memory->bytes, product((int64_t)sizeof(dt_launch), n_launches));
+    memory->record_space = dt_memory_take(&memory->bytes, product((int64_t)sizeof(dt_bad_index), n_launches));
+    memory->aggregate_space = dt_memory_take(&memory->bytes, 8 * memory->n_aggregates);
     memory->bytes = rounded(memory->bytes, CACHE_LINE);
 }
 
@@ -203,9 +194,9 @@ static void lay_inputs_out(dt_executor_memory *memory, int f, dt_arena *arena) {
         int64_t rows = input->has_rows ? memory->rows.microbatch_rows : 1;
         int64_t bytes = rounded(sum(product(input->row_bytes, rows), DT_SLACK_BYTES), INPUT_ALIGNMENT);
         memory->input_strides[f][i] = input->has_rows ? bytes : 0;
-        memory->input_starts[f][i] = take(&memory->input_bytes[f], input->has_rows ? product(bytes, memory->n_microbatches) : bytes);
+        memory->input_starts[f][i] = dt_memory_take(&memory->input_bytes[f], input->has_rows ? product(bytes, memory->n_microbatches) : bytes);
     }
-    raise_to(&memory->slot_bytes, memory->input_bytes[f]);
+    dt_memory_raise_to(&memory->slot_bytes, memory->input_bytes[f]);
 }
 
 static void lay_slots_out(dt_executor_memory *memory, int wanted, dt_arena *arena) {
@@ -216,15 +207,18 @@ static void lay_slots_out(dt_executor_memory *memory, int wanted, dt_arena *aren
     for (int f = 0; f < artifact->n_functions; f++)
         if (dt_memory_has(artifact, wanted, f)) lay_inputs_out(memory, f, arena);
     memory->bytes = rounded(memory->bytes, INPUT_ALIGNMENT);
-    memory->input_space = take(&memory->bytes, product(memory->slot_bytes, memory->slots));
+    memory->input_space = dt_memory_take(&memory->bytes, product(memory->slot_bytes, memory->slots));
 }
 
 void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind *kind, int wanted, dt_arena *arena) {
     memory->bytes = 0;
     memory->memory = not_allocated(memory->domain);
     memory->slots = kind->reads_host ? 0 : DT_INPUT_SLOTS;
+    const dt_memory_domain *domain = memory->domain;
+    if (domain->gathering != NULL && memory->n_microbatches > 0)
+        memory->n_together = (memory->n_microbatches + domain->n_rounds - 1) / domain->n_rounds;
     int n = memory->n_microbatches, n_last = memory->n_together, n_all = memory->n_all_microbatches;
-    if (memory->domain->gathering != NULL) {
+    if (domain->gathering != NULL) {
         int n_in_last_round = n > 0 ? (n - 1) % memory->n_together + 1 : 1;
         memory->sums_across = dt_partial_sums_plan(arena, memory->first_microbatch, n, n_in_last_round, memory->n_together, n_all);
         n_last = 1;

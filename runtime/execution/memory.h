@@ -102,7 +102,8 @@ typedef struct dt_executor_memory {
     const dt_artifact *artifact;
     const dt_memory_domain *domain;
     int first_microbatch, n_microbatches, n_all_microbatches;
-    int n_together; /* microbatches, the last ones, that go through a segment together: at least 1; where parameters are gathered, those of a round */
+    int n_together; /* microbatches, the last ones, that go through a segment together: at least 1; where parameters are gathered, those of a round,
+                       which laying out sets */
     dt_microbatches rows;
     int slots;                   /* of inputs: 0 or DT_INPUT_SLOTS */
     dt_partial_sums sums;        /* of its microbatches: which slot of the partial space is whose */
@@ -123,12 +124,17 @@ typedef struct dt_executor_memory {
 dt_byte_range dt_state_layout_share(const dt_state_layout *layout, const dt_artifact_variable *variable);
 /* The same of a tensor without rows that is cut so. */
 dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *tensor, dt_held_share held);
-/* How much of all slots, and of parameters, each of the processes has that share them out, in lines. asked: so that there is something to say where
- * each has all. */
-void dt_memory_print_sharing(const dt_artifact *artifact, dt_process_roles roles, dt_sharing asked, dt_text *text);
+/* How much of all slots that are wanted (dt_memory_has_variable), and of parameters, each of the processes has that share them out, in lines. asked:
+ * so that there is something to say where each has all. */
+void dt_memory_print_sharing(const dt_artifact *artifact, int wanted, dt_process_roles roles, dt_sharing asked, dt_text *text);
 
 /* `bytes` with slack, up to the next cache line. */
 int64_t dt_memory_padded(int64_t bytes);
+/* Takes `bytes` from the end of what is laid out: where they begin. */
+int64_t dt_memory_take(int64_t *end, int64_t bytes);
+static inline void dt_memory_raise_to(int64_t *most, int64_t bytes) {
+    if (bytes > *most) *most = bytes;
+}
 
 bool dt_memory_has(const dt_artifact *artifact, int wanted, int function);
 bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variable);

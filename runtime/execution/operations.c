@@ -155,8 +155,8 @@ static void add_meeting(builder *in) {
 
 /* ---- parameters in shares ---- */
 
-/* Starts what crosses apart, n collectives, or waits for it. */
-static void add_apart(builder *in, dt_operation_kind kind, int first, int n) {
+/* Starts a nonblocking collective, of n parts, or waits for it. */
+static void add_nonblocking(builder *in, dt_operation_kind kind, int first, int n) {
     dt_operation_collective all = {.first = first, .n = n, .segment = in->segment};
     if (n > 0) add(in, (dt_operation){.kind = kind, .collective = all});
 }
@@ -175,8 +175,8 @@ static void gather_once(builder *in, int s, const dt_layer *layer) {
     in->segment = s;
     in->layer = layer;
     in->place = 0;
-    add_apart(in, DT_OPERATION_START, in->collective, layer->n_variables);
-    add_apart(in, DT_OPERATION_WAIT, in->collective, layer->n_variables);
+    add_nonblocking(in, DT_OPERATION_START, in->collective, layer->n_variables);
+    add_nonblocking(in, DT_OPERATION_WAIT, in->collective, layer->n_variables);
     in->collective += layer->n_variables;
 }
 
@@ -384,7 +384,7 @@ static void append_gathered(builder *in, const dt_layer *layer, int place, part_
     in->place = place;
     for (int i = 0; i < layer->n_variables; i++) {
         dt_collective_part part = layer_part(in, &layer->buffers[i]);
-        part.apart = i == 0 ? layer->n_variables : DT_NOT_FIRST_APART;
+        part.nonblocking = i == 0 ? layer->n_variables : DT_NONBLOCKING_NOT_FIRST;
         dt_list_push(in->arena, parts, part);
     }
     in->layer = NULL;
@@ -393,7 +393,7 @@ static void append_gathered(builder *in, const dt_layer *layer, int place, part_
 static void append_leaving(builder *in, int s, const dt_layer *layer, part_list *parts) {
     for (int i = 0; i < layer->n_sums; i++) {
         dt_collective_part part = part_of(in, &in->function->segments[s].collectives[layer->sums[i]]);
-        part.apart = i == 0 ? layer->n_sums : DT_NOT_FIRST_APART;
+        part.nonblocking = i == 0 ? layer->n_sums : DT_NONBLOCKING_NOT_FIRST;
         part.place = layer->sum_place;
         dt_list_push(in->arena, parts, part);
     }
@@ -439,7 +439,7 @@ static void append_parts(builder *in, int s, part_list *parts) {
     }
     int n_rounds = in->memory->domain->n_rounds, n_layers = in->layers != NULL ? in->layers[s].n : 0;
     for (int i = 0; i < n_rounds * n_layers; i++) {
-        append_gathered(in, &in->layers[s].layers[i % n_layers], i % DT_GATHERING_PLACES, parts);
+        append_gathered(in, &in->layers[s].layers[i % n_layers], i % DT_NONBLOCKING_PLACES, parts);
         if (i / n_layers == n_rounds - 1) append_leaving(in, s, &in->layers[s].layers[i % n_layers], parts);
     }
     for (int c = 0; c < segment->n_collectives; c++) {
@@ -538,8 +538,8 @@ static void add_complete(builder *in, int s, int n_done) {
 static void add_leaving(builder *in, int first, const dt_layer *layer, int *under_way) {
     if (layer->n_sums == 0) return;
     add_meeting(in);
-    if (under_way[layer->sum_place] >= 0) add_apart(in, DT_OPERATION_WAIT, under_way[layer->sum_place], 1);
-    add_apart(in, DT_OPERATION_START, first, layer->n_sums);
+    if (under_way[layer->sum_place] >= 0) add_nonblocking(in, DT_OPERATION_WAIT, under_way[layer->sum_place], 1);
+    add_nonblocking(in, DT_OPERATION_START, first, layer->n_sums);
     under_way[layer->sum_place] = first;
 }
 
@@ -561,29 +561,29 @@ static void add_layer(builder *in, const dt_artifact_segment *segment, const dt_
 static void add_layers(builder *in, int s, int n_once) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     const dt_segment_layers *layers = &in->layers[s];
-    int n_all = n_microbatches(in), n_rounds = in->memory->domain->n_rounds, n = n_rounds * layers->n, under_way[DT_GATHERING_PLACES] = {-1, -1};
+    int n_all = n_microbatches(in), n_rounds = in->memory->domain->n_rounds, n = n_rounds * layers->n, under_way[DT_NONBLOCKING_PLACES] = {-1, -1};
     int *firsts = DT_NEW_ARRAY(in->arena, int, n);
     for (int i = 0; i < n; i++) {
         const dt_layer *layer = &layers->layers[i % layers->n];
         firsts[i] = in->collective;
         in->collective += layer->n_variables + (i / layers->n == n_rounds - 1 ? layer->n_sums : 0);
     }
-    if (n > 0) add_apart(in, DT_OPERATION_START, firsts[0], layers->layers[0].n_variables);
+    if (n > 0) add_nonblocking(in, DT_OPERATION_START, firsts[0], layers->layers[0].n_variables);
     for (int i = 0; i < n; i++) {
         const dt_layer *layer = &layers->layers[i % layers->n];
         int first = i / layers->n * in->memory->n_together, end = first + in->memory->n_together;
-        add_apart(in, DT_OPERATION_WAIT, firsts[i], layer->n_variables);
-        if (i + 1 < n) add_apart(in, DT_OPERATION_START, firsts[i + 1], layers->layers[(i + 1) % layers->n].n_variables);
+        add_nonblocking(in, DT_OPERATION_WAIT, firsts[i], layer->n_variables);
+        if (i + 1 < n) add_nonblocking(in, DT_OPERATION_START, firsts[i + 1], layers->layers[(i + 1) % layers->n].n_variables);
         if (i % layers->n == 0) in->position = n_once;
         in->layer = layer;
-        in->place = i % DT_GATHERING_PLACES;
+        in->place = i % DT_NONBLOCKING_PLACES;
         lay_out(in, layer);
         add_layer(in, segment, layer, first < n_all ? first : n_all, end < n_all ? end : n_all);
         in->layer = NULL;
         if (i / layers->n == n_rounds - 1) add_leaving(in, firsts[i] + layer->n_variables, layer, under_way);
     }
-    for (int p = 0; p < DT_GATHERING_PLACES; p++)
-        if (under_way[p] >= 0) add_apart(in, DT_OPERATION_WAIT, under_way[p], 1);
+    for (int p = 0; p < DT_NONBLOCKING_PLACES; p++)
+        if (under_way[p] >= 0) add_nonblocking(in, DT_OPERATION_WAIT, under_way[p], 1);
 }
 
 static void add_segment(builder *in, int s) {

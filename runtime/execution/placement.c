@@ -66,16 +66,12 @@ static void place_kernels(finder *in, int f, const dt_artifact_segment *segment)
     }
 }
 
-static void raise_to(int64_t *most, int64_t bytes) {
-    if (bytes > *most) *most = bytes;
-}
-
 static void find_bytes(finder *in, int f) {
     const dt_artifact_function *function = &in->artifact->functions[f];
     for (int b = 0; b < function->n_buffers; b++) {
         const dt_artifact_buffer *buffer = &function->buffers[b];
         if (buffer->space != DT_MEMORY_DEVICE || !in->made->functions[f].common[b]) continue;
-        raise_to(buffer->tensor.has_all_rows ? &in->made->gathered.device : &in->made->bytes.device, buffer->offset + buffer->bytes);
+        dt_memory_raise_to(buffer->tensor.has_all_rows ? &in->made->gathered.device : &in->made->bytes.device, buffer->offset + buffer->bytes);
     }
 }
 

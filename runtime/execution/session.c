@@ -252,8 +252,6 @@ static void open_domains(dt_session *session, int n_rounds) {
         session->executors[e].domain = &session->domains[shared ? 0 : e];
         session->executors[e].part = shared ? e : 0;
         memory->domain = session->executors[e].domain;
-        if (memory->domain->gathering != NULL)
-            memory->n_together = memory->n_microbatches > 0 ? (memory->n_microbatches + n_rounds - 1) / n_rounds : 1;
         dt_executor_memory_lay_out(memory, session->spec.kind, wanted(session), session->arena);
     }
 }
@@ -267,14 +265,14 @@ static bool fits(const dt_session *session) {
 /* Where parameters are gathered, in one round, or in as many as need no more memory than there is: the same number in all processes. */
 static dt_status *choose_rounds(dt_session *session) {
     dt_session_answers answers;
-    int n = 1, most = 1;
+    bool is_said = session->options.gather_rounds > 0;
+    int n = is_said ? (int)session->options.gather_rounds : 1, most = 1;
     open_domains(session, n);
     if (session->domains[0].gathering == NULL) return NULL;
     for (int e = 0; e < session->n_executors; e++)
         if (session->executors[e].memory.n_microbatches > most) most = session->executors[e].memory.n_microbatches;
-    bool is_said = session->options.gather_rounds > 0;
-    while (is_said ? n < session->options.gather_rounds : !fits(session) && n < most) {
-        n = is_said ? (int)session->options.gather_rounds : 2 * n < most ? 2 * n : most;
+    while (!is_said && n < most && !fits(session)) {
+        n = 2 * n < most ? 2 * n : most;
         open_domains(session, n);
     }
     DT_TRY(dt_session_ask(session, n, &answers)); /* all processes have the same number */
@@ -948,12 +946,13 @@ void dt_session_print_crossing(const dt_session *session, dt_text *text) {
 }
 
 void dt_session_print_sharing(const dt_session *session, dt_text *text) {
+    bool gathers = session->domains[0].gathering != NULL;
     int n_rounds = session->domains[0].n_rounds;
-    dt_memory_print_sharing(session->artifact, session->domains[0].layout.sharing, sharing_of(session), text);
-    if (n_rounds > 1)
+    dt_memory_print_sharing(session->artifact, wanted(session), session->domains[0].layout.sharing, sharing_of(session), text);
+    if (gathers && n_rounds > 1)
         dt_text_format(text, "parameters are gathered in %d rounds of microbatches%s\n", n_rounds,
                        session->options.gather_rounds > 0 ? "" : ", since there is no memory for all together");
-    for (int v = 0; v < session->artifact->n_variables && session->domains[0].layout.gathers; v++)
+    for (int v = 0; v < session->artifact->n_variables && gathers; v++)
         if (dt_is_gathered(&session->artifact->variables[v]) && !is_drawn_in_shares(session->artifact, v))
             dt_text_format(text, "initial values of %s are drawn whole by each process, since its initialiser needs all of them\n",
                            session->artifact->variables[v].path);

@@ -57,7 +57,7 @@ static int64_t bytes_over(const dt_session *session, int n, dt_sharing sharing) 
         memory.domain = &domain;
         memory.first_microbatch = dt_microbatches_first_of_rank(e, n_executors, n_own);
         memory.n_microbatches = dt_microbatches_first_of_rank(e + 1, n_executors, n_own) - memory.first_microbatch;
-        memory.n_together = sharing == DT_SHARES_PARAMETERS ? memory.n_microbatches : 1;
+        memory.n_together = 1;
         dt_executor_memory_lay_out(&memory, session->spec.kind, DT_ALL_FUNCTIONS, session->arena);
         bytes = sum_of(bytes, memory.bytes);
     }

@@ -35,6 +35,8 @@ sgd, adam = compile_program(SOURCE, "sgd"), compile_program(SOURCE, "adam", "-Da
 wanted = train(sgd, 1)
 for n in (2, 3):
     check(train(sgd, n, "--rows") == wanted, f"{n} processes that take rows end with other bits than one that has all of each table")
+wide = compile_program(SOURCE.replace("dense(mean(what, axis: 1) * 2,", "dense(dense(dense(mean(what, axis: 1), units: 300), units: 300) * 2,"), "wide")
+check(train(wide, 3, "--rows", "--shard-parameters") == train(wide, 1), "processes that take rows, and have the rest in shares, end with other bits")
 check(train(adam, 3, "--lazy-rows") == train(adam, 1, "--lazy-rows"), "three processes that are lazy end with other bits than one")
 
 folder = FOLDER / "resumed"

@@ -53,7 +53,7 @@ static char *only_place(const dt_local_hub *hub, const dt_piece *image, dt_arena
     const dt_collective_part *part = first_part(hub, image);
     bool is_reached = hub->options.shares_memory || (hub->options.has_link && part->shares != NULL);
     int n_targets;
-    if (part->apart != 0 && part->kind != DT_COLLECTIVE_ALL_GATHER) return NULL; /* there is no more than a share of it */
+    if (part->nonblocking != 0 && part->kind != DT_COLLECTIVE_ALL_GATHER) return NULL; /* there is no more than a share of it */
     if (image->n_ranges != 1 || crossing_dtype(part) != part->dtype || !is_reached) return NULL;
     void **targets = dt_local_collect_targets(hub, image->ranges[0].tensor, (size_t)image->ranges[0].first, arena, &n_targets);
     return n_targets == 1 ? targets[0] : NULL;
@@ -122,8 +122,8 @@ static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_are
     }
 }
 
-/* What crosses apart: each part by itself. */
-static void fill_apart(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) {
+/* A nonblocking collective: each part by itself. */
+static void fill_nonblocking(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) {
     made->n_buckets = 1;
     made->buckets = DT_NEW(arena, crossing_bucket);
     for (int i = made->first; i < made->first + made->n; i++) add_shares(hub, &made->buckets[0], i, arena);
@@ -238,11 +238,11 @@ static void make_gates(const dt_local_hub *hub, crossing_bucket *bucket, dt_aren
 static dt_status *make(dt_local_hub *hub, int first, int n, dt_arena *arena, dt_crossing **found) {
     dt_crossing *made = DT_NEW(arena, dt_crossing);
     *made = (dt_crossing){.first = first, .n = n, .next = hub->crossings};
-    bool apart = dt_local_part(hub, 0, first)->apart != 0;
-    (apart ? fill_apart : fill_buckets)(hub, made, arena);
+    bool nonblocking = dt_local_part(hub, 0, first)->nonblocking != 0;
+    (nonblocking ? fill_nonblocking : fill_buckets)(hub, made, arena);
     for (int b = 0; b < made->n_buckets; b++) make_gates(hub, &made->buckets[b], arena);
     made->n_bytes = slot_bytes(made);
-    if (!hub->options.has_link && !apart) {
+    if (!hub->options.has_link && !nonblocking) {
         DT_TRY(hub->options.allocate(hub->options.context, made->n_bytes, &made->memory));
         place_slots(made, made->memory);
     }
@@ -251,33 +251,33 @@ static dt_status *make(dt_local_hub *hub, int first, int n, dt_arena *arena, dt_
     return NULL;
 }
 
-static bool is_apart(const dt_local_hub *hub, const dt_crossing *crossing) { return dt_local_part(hub, 0, crossing->first)->apart > 0; }
+static bool is_nonblocking(const dt_local_hub *hub, const dt_crossing *crossing) { return dt_local_part(hub, 0, crossing->first)->nonblocking > 0; }
 
-static void place_apart(const dt_local_hub *hub, char *const *places) {
+static void place_nonblocking(const dt_local_hub *hub, char *const *places) {
     for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next)
-        if (is_apart(hub, one)) place_slots(one, places[dt_local_part(hub, 0, one->first)->place]);
+        if (is_nonblocking(hub, one)) place_slots(one, places[dt_local_part(hub, 0, one->first)->place]);
 }
 
-/* All that are apart, before any is lowered: those of a place have one memory. */
-static dt_status *make_apart(dt_local_hub *hub, dt_arena *arena) {
+/* All that are nonblocking, before any is lowered: those of a place have one memory. */
+static dt_status *make_nonblocking(dt_local_hub *hub, dt_arena *arena) {
     dt_crossing *made;
-    hub->has_apart = true;
+    hub->has_nonblocking = true;
     for (int i = 0; i < hub->n_parts; i++)
-        if (dt_local_part(hub, 0, i)->apart > 0) DT_TRY(make(hub, i, dt_local_part(hub, 0, i)->apart, arena, &made));
+        if (dt_local_part(hub, 0, i)->nonblocking > 0) DT_TRY(make(hub, i, dt_local_part(hub, 0, i)->nonblocking, arena, &made));
     for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next) {
         const dt_collective_part *part = dt_local_part(hub, 0, one->first);
-        if (part->apart > 0 && hub->place_bytes[part->place] < one->n_bytes) hub->place_bytes[part->place] = one->n_bytes;
+        if (part->nonblocking > 0 && hub->place_bytes[part->place] < one->n_bytes) hub->place_bytes[part->place] = one->n_bytes;
     }
-    for (int p = 0; p < DT_APART_PLACES && !hub->options.has_link; p++)
+    for (int p = 0; p < DT_NONBLOCKING_PLACES && !hub->options.has_link; p++)
         if (hub->place_bytes[p] > 0) DT_TRY(hub->options.allocate(hub->options.context, hub->place_bytes[p], &hub->places[p]));
-    if (!hub->options.has_link) place_apart(hub, (char *const[]){hub->places[0], hub->places[1]});
+    if (!hub->options.has_link) place_nonblocking(hub, (char *const[]){hub->places[0], hub->places[1]});
     return NULL;
 }
 
 void dt_crossings_free(dt_local_hub *hub) {
     for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next)
         if (one->memory != NULL) hub->options.release(hub->options.context, one->memory, one->n_bytes);
-    for (int p = 0; p < DT_APART_PLACES; p++)
+    for (int p = 0; p < DT_NONBLOCKING_PLACES; p++)
         if (hub->places[p] != NULL) hub->options.release(hub->options.context, hub->places[p], hub->place_bytes[p]);
     hub->crossings = NULL;
 }
@@ -441,18 +441,18 @@ size_t dt_crossings_device_bytes(const dt_group *group) {
     const dt_local_hub *hub = ((const dt_local_member *)group)->hub;
     size_t n_bytes = 0;
     for (const dt_crossing *one = hub->crossings; one != NULL && hub->options.has_link; one = one->next)
-        if (!is_apart(hub, one)) n_bytes += one->n_bytes;
-    for (int p = 0; p < DT_APART_PLACES && hub->options.has_link; p++) n_bytes += hub->place_bytes[p];
+        if (!is_nonblocking(hub, one)) n_bytes += one->n_bytes;
+    for (int p = 0; p < DT_NONBLOCKING_PLACES && hub->options.has_link; p++) n_bytes += hub->place_bytes[p];
     return n_bytes;
 }
 
 void dt_crossings_place(dt_group *group, void *memory) {
     const dt_local_hub *hub = ((dt_local_member *)group)->hub;
     char *at = memory;
-    place_apart(hub, (char *const[]){at, at + hub->place_bytes[0]});
+    place_nonblocking(hub, (char *const[]){at, at + hub->place_bytes[0]});
     at += hub->place_bytes[0] + hub->place_bytes[1];
     for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next) {
-        if (is_apart(hub, one)) continue;
+        if (is_nonblocking(hub, one)) continue;
         place_slots(one, at);
         at += one->n_bytes;
     }
@@ -485,8 +485,8 @@ static void add_rounds(const crossing_bucket *bucket, dt_arena *arena, dt_operat
 
 /* ---- lowering ---- */
 
-/* Of what is apart: what this process owns of the piece is copied from where it is kept, or to where its sum is wanted. */
-static void set_own(const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena) {
+/* Of a nonblocking collective: what this process owns of the piece is copied from where it is kept, or to where its sum is wanted. */
+static void set_own_copies(const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena) {
     const dt_collective_part *part = first_part(hub, piece->image);
     bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
     int64_t bytes = (int64_t)dt_dtype_bytes(crossing_dtype(part)), n = (piece->own.end - piece->own.first) / bytes;
@@ -508,7 +508,7 @@ static void lower_exchanges(const dt_local_hub *hub, const crossing_bucket *buck
     for (size_t p = 0; p < bucket->pieces.n; p++) {
         const crossing_piece *piece = &bucket->pieces.items[p];
         if (piece->lands) dt_exchange_land(piece->exchange, only_place(hub, piece->image, arena));
-        if (first_part(hub, piece->image)->apart != 0) set_own(hub, piece, arena);
+        if (first_part(hub, piece->image)->nonblocking != 0) set_own_copies(hub, piece, arena);
         dt_exchange_lower(piece->exchange, arena);
     }
 }
@@ -533,7 +533,7 @@ static dt_group_bucket lower_beside(crossing_bucket *bucket, const reductions *w
     return made;
 }
 
-static void add_own(const crossing_bucket *bucket, bool after, dt_arena *arena, dt_operation_list *operations) {
+static void add_own_copies(const crossing_bucket *bucket, bool after, dt_arena *arena, dt_operation_list *operations) {
     for (size_t p = 0; p < bucket->pieces.n; p++) {
         const dt_exchange *one = bucket->pieces.items[p].exchange;
         dt_operation copies = {.kind = DT_OPERATION_REDUCE, .reduce = after ? one->after : one->before};
@@ -542,17 +542,17 @@ static void add_own(const crossing_bucket *bucket, bool after, dt_arena *arena, 
 }
 
 /* The same on the device's own queue. */
-static dt_group_bucket lower_apart_on_device(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
+static dt_group_bucket lower_nonblocking_on_device(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
     dt_group_bucket made = {0};
     dt_local_add_reductions(&work->before, arena, &made.beside);
-    add_own(bucket, false, arena, &made.beside);
+    add_own_copies(bucket, false, arena, &made.beside);
     add_rounds(bucket, arena, &made.beside);
-    add_own(bucket, true, arena, &made.beside);
+    add_own_copies(bucket, true, arena, &made.beside);
     return made;
 }
 
-/* No member is waited for: what has been there before begins it. */
-static dt_group_bucket lower_apart(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
+/* Members start it when what it takes is there, and the last one begins the exchange. */
+static dt_group_bucket lower_nonblocking(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
     dt_group_bucket made = {0};
     dt_local_add_reductions(&work->before, arena, &made.beside);
     dt_list_push(arena, &made.beside, ((dt_operation){.kind = DT_OPERATION_ARRIVE, .gate = &bucket->begin}));
@@ -563,7 +563,7 @@ static dt_group_bucket lower_apart(crossing_bucket *bucket, const reductions *wo
 dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     dt_local_hub *hub = ((dt_local_member *)group)->hub;
     dt_crossing *crossing;
-    if (!hub->has_apart) DT_TRY(make_apart(hub, arena));
+    if (!hub->has_nonblocking) DT_TRY(make_nonblocking(hub, arena));
     crossing = hub->crossings;
     while (crossing != NULL && crossing->first != first) crossing = crossing->next;
     if (crossing == NULL) DT_TRY(make(hub, first, n, arena, &crossing));
@@ -574,11 +574,11 @@ dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena,
         reductions own = {0};
         if (group->rank == 0) lower_exchanges(hub, bucket, arena);
         for (size_t p = 0; p < bucket->pieces.n; p++) share_piece(group, hub, &bucket->pieces.items[p], arena, &own);
-        bool apart = dt_local_part(hub, group->rank, first)->apart != 0;
+        bool nonblocking = dt_local_part(hub, group->rank, first)->nonblocking != 0;
         if (hub->options.has_link)
-            work->buckets[b] = (apart ? lower_apart_on_device : lower_on_device)(bucket, &own, arena);
+            work->buckets[b] = (nonblocking ? lower_nonblocking_on_device : lower_on_device)(bucket, &own, arena);
         else
-            work->buckets[b] = (apart ? lower_apart : lower_beside)(bucket, &own, arena);
+            work->buckets[b] = (nonblocking ? lower_nonblocking : lower_beside)(bucket, &own, arena);
     }
     return NULL;
 }

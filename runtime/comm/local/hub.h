@@ -29,9 +29,9 @@ struct dt_local_hub {
     dt_processes_watcher watcher;
     int n_parts;                                              /* that each rank has published */
     dt_crossing *crossings;                                   /* made while members lower, one after the other */
-    bool has_apart;                                           /* what is apart is among them */
-    void *places[DT_APART_PLACES];                            /* memory of sums that are apart; */
-    size_t place_bytes[DT_APART_PLACES];                      /* 0: not yet, or there are none */
+    bool has_nonblocking;                                     /* what is nonblocking is among them */
+    void *places[DT_NONBLOCKING_PLACES];                      /* memory of nonblocking sums; */
+    size_t place_bytes[DT_NONBLOCKING_PLACES];                /* 0: not yet, or there are none */
     const dt_layout_member *members[2][DT_NEEDED_BY_ALL + 1]; /* the same: of what is added up, or not, and needed so; NULL: not yet */
 };
 
