@@ -163,7 +163,7 @@ def case(name, *flags):
     if name == "gan":
         return layouts.Case(name, (EXAMPLES / "gan.dt").read_text().replace(".gz", "") + GAN_EVALUATE, 16, *flags)
     if name in ("rows", "twice"):
-        return layouts.Case(name, ROWS if name == "rows" else TWICE, 24, *flags, rows=6)
+        return layouts.Case(name, ROWS if name == "rows" else TWICE, 24, *flags, rows=12)
     if name == "every":
         return layouts.Case(name, (EXAMPLES.parent / "tests/programs/every_optimizer.dt").read_text(), 24, *flags)
     return layouts.Case(name, NORMS, 24, *flags)
