@@ -28,7 +28,8 @@
     X(epochs, int64_t, I64, "epochs asked for")                                                                                                      \
     X(steps_per_epoch, int64_t, I64, "steps of a full epoch")                                                                                        \
     X(counter, int64_t, I64, "training step number from 0; in other steps the number of the batch; in pipelines the example")                        \
-    X(seed, int64_t, I64, "seed of the run; in pipelines hashed with the epoch")
+    X(seed, int64_t, I64, "seed of the run; in pipelines hashed with the epoch")                                                                     \
+    X(shard, int64_t, I64, "which logical shard of the model (mesh model = M) this call is for, from 0; 0 where there is one")
 
 /* DT_LAUNCH_rows, …: the number of each field, as the kernel form knows it. */
 typedef enum dt_launch_field {

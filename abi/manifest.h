@@ -32,11 +32,12 @@ enum {
     X(EXAMPLE, "example", "a pipeline's map or filter, over one example; no B")                                                                      \
     X(ROWS, "rows", "of a step, for tables of which it takes rows: ir/graph.h, dt_row_form")
 
-/* X(enumerator, name, meaning): what crosses replicas. */
+/* X(enumerator, name, meaning): what crosses replicas, or shards of the model. */
 #define DT_COLLECTIVES(X)                                                                                                                            \
     X(ALL_REDUCE, "all_reduce", "the replicas' values, combined; everyone has the result")                                                           \
     X(ALL_GATHER, "all_gather", "the replicas' rows, side by side; everyone has them")                                                               \
-    X(REDUCE_SCATTER, "reduce_scatter", "the replicas' values, combined; each replica has its own rows")
+    X(REDUCE_SCATTER, "reduce_scatter", "the replicas' values, combined; each replica has its own rows")                                             \
+    X(SHARD_REDUCE, "shard_reduce", "the values of all shards of a microbatch, combined; whole")
 
 /* X(enumerator, name, meaning): how a collective combines elements. */
 #define DT_REDUCTION_OPS(X)                                                                                                                          \

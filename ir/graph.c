@@ -10,8 +10,11 @@ dt_module *dt_module_create(dt_arena *arena, const char *name) {
     dt_module *module = DT_NEW(arena, dt_module);
     module->arena = arena;
     module->name = dt_arena_string(arena, name);
+    module->n_shards = 1;
     return module;
 }
+
+bool dt_shards_are_valid(int64_t n) { return n >= 1 && n <= DT_MOST_SHARDS && (n & (n - 1)) == 0; }
 
 dt_function *dt_module_add_function(dt_module *module, const char *name, dt_function_role role) {
     dt_function *function = DT_NEW(module->arena, dt_function);

@@ -32,10 +32,12 @@ typedef struct dt_distribution {
     dt_distribution_kind kind;
     int axis;             /* SPLIT */
     dt_combiner combiner; /* PARTIAL: SUM, MAX or MIN */
+    bool sharded;         /* it differs from shard to shard of the model as well; set by the pass `shard` */
 } dt_distribution;
 
 enum {
-    DT_BACKWARD = -1
+    DT_BACKWARD = -1,
+    DT_MOST_SHARDS = 64
 };
 
 struct dt_value {
@@ -78,7 +80,9 @@ typedef struct dt_variable {
     dt_variable_kind kind; /* parameters and states go to model.safetensors, slots to optimizer.safetensors */
     dt_dtype dtype;
     dt_shape shape;
-    bool trainable; /* a parameter that some step changes; of a program without a step that trains, that one might */
+    bool trainable;   /* a parameter that some step changes; of a program without a step that trains, that one might */
+    int shard_axis;   /* the dimension that the module's shards split; -1: each has all of it. `shape` is the whole shape */
+    int shard_groups; /* so many tensors side by side in that dimension, each of which is split; 1 where nothing is said */
     dt_location location;
 } dt_variable;
 
@@ -171,6 +175,7 @@ typedef struct dt_allowance {
 struct dt_module {
     dt_arena *arena;
     const char *name; /* of the program, its file without folder and ".dt" */
+    int64_t n_shards; /* `mesh model`: logical shards of the model, a power of two up to DT_MOST_SHARDS; 1: it is not split */
     DT_LIST(const char *) files;
     DT_LIST(dt_variable) variables; /* dt_module_add_variable adds to it */
     DT_LIST(dt_function *) functions;
@@ -188,6 +193,7 @@ struct dt_module {
 };
 
 dt_module *dt_module_create(dt_arena *arena, const char *name);
+bool dt_shards_are_valid(int64_t n); /* a power of two, 1 to DT_MOST_SHARDS */
 dt_function *dt_module_add_function(dt_module *module, const char *name, dt_function_role role);
 dt_function *dt_module_find_function(const dt_module *module, const char *name);
 void dt_module_add_variable(dt_module *module, dt_variable variable);            /* whose path nobody may change afterwards */

@@ -1,8 +1,9 @@
 /* text_form: the graph as text and back, byte for byte.
  *
  *   module fashion_cnn capacity 64
+ *   shards 4
  *   file 0 "fashion_cnn.dt"
- *   variable "Cnn/conv2d/kernel": f32[3, 3, 1, 64] parameter trainable @0:14:9
+ *   variable "Cnn/conv2d/kernel": f32[3, 3, 1, 64] parameter trainable shard(axis=3, groups=1) @0:14:9
  *   pipeline train_set = idx("train-images-idx3-ubyte.gz", …) | shuffle(60000) | batch(64) | prefetch(2) @0:5:1
  *   layer "Cnn/conv2d" conv2d 1 f32[B, 26, 26, 64] parameters 640 trainable 640 @0:14:9
  *   step train = train report train/report from train_set aggregates(sum, sum) trains @0:22:1
@@ -18,7 +19,8 @@
  *   }
  *
  * A row form without "gradient" and what follows it leaves the table as it is; "sum", "slots" and "moves" stand where there are such.
- * Attributes equal to their default are left out. The distribution, when known, stands in braces: {replicated}, {split(0)}, {partial(sum)}.
+ * Attributes equal to their default are left out. The distribution, when known, stands in braces: {replicated}, {split(0)}, {partial(sum)}; then
+ * "sharded", where it differs from shard to shard. A module of one shard does not say so, nor does a variable that is not split.
  * Floats print in shortest round-trip form. A name that is no word of letters, digits and _ / . - stands in quotes. A value may carry a name after
  * its number: "%3 hint: f32". A stage that stands elsewhere than its pipeline has its own place; an argument of a stage may be named, "size=64", or
  * be a function of the module, "map(function train_set/map0)". B and G in a shape are DT_BATCH and DT_GATHERED, and so are -1 and -2 in lists of

@@ -84,8 +84,29 @@ static dt_status *parse_file(parser *p) {
     return NULL;
 }
 
+static dt_status *parse_shards(parser *p) {
+    if (p->module->n_shards != 1) return dt_reader_error(&p->r, "the number of shards is given twice");
+    if (!dt_read_int(&p->r, &p->module->n_shards) || !dt_shards_are_valid(p->module->n_shards))
+        return dt_reader_error(&p->r, "expected a number of shards, which is a power of two from 1 to %d", DT_MOST_SHARDS);
+    return NULL;
+}
+
+/* "shard(axis=1, groups=3)" */
+static dt_status *parse_variable_shard(parser *p, dt_variable *variable) {
+    if (!dt_read_keyword(&p->r, "shard")) return NULL;
+    DT_TRY(expect(p, "("));
+    if (!dt_read_keyword(&p->r, "axis")) return dt_reader_error(&p->r, "expected axis");
+    DT_TRY(expect(p, "="));
+    DT_TRY(expect_int(p, "an axis", &variable->shard_axis));
+    DT_TRY(expect(p, ","));
+    if (!dt_read_keyword(&p->r, "groups")) return dt_reader_error(&p->r, "expected groups");
+    DT_TRY(expect(p, "="));
+    DT_TRY(expect_int(p, "how many tensors are side by side", &variable->shard_groups));
+    return expect(p, ")");
+}
+
 static dt_status *parse_variable(parser *p) {
-    dt_variable variable = {0};
+    dt_variable variable = {.shard_axis = -1, .shard_groups = 1};
     int kind;
     DT_TRY(expect_name(p, "the variable's path", &variable.path));
     if (dt_module_find_variable(p->module, variable.path) != NULL) return dt_reader_error(&p->r, "there is a variable %s already", variable.path);
@@ -94,6 +115,7 @@ static dt_status *parse_variable(parser *p) {
     DT_TRY(expect_word_of(p, dt_variable_kind_names(), DT_N_VARIABLE_KINDS, &kind));
     variable.kind = (dt_variable_kind)kind;
     variable.trainable = dt_read_keyword(&p->r, "trainable");
+    DT_TRY(parse_variable_shard(p, &variable));
     DT_TRY(parse_own_location(p, &variable.location));
     dt_module_add_variable(p->module, variable);
     return NULL;
@@ -348,6 +370,7 @@ static dt_status *parse_distribution(parser *p, dt_distribution *distribution) {
 /* "{replicated} recompute 2 @0:14:9 @0:24:5" */
 static dt_status *parse_tail(parser *p, dt_value *value) {
     DT_TRY(parse_distribution(p, &value->distribution));
+    value->distribution.sharded = dt_read_keyword(&p->r, "sharded");
     value->recompute = 0;
     if (dt_read_keyword(&p->r, "recompute")) {
         DT_TRY(expect_int(p, "the number of a call", &value->recompute));
@@ -472,14 +495,14 @@ static dt_status *parse_items(parser *p) {
     static const struct {
         const char *keyword;
         dt_status *(*parse)(parser *p);
-    } items[] = {{"file", parse_file},        {"variable", parse_variable}, {"pipeline", parse_pipeline},         {"layer", parse_layer},
-                 {"step", parse_step},        {"row_init", parse_row_init}, {"row_variable", parse_row_variable}, {"row_form", parse_row_form},
-                 {"function", parse_function}};
+    } items[] = {{"shards", parse_shards},     {"file", parse_file},        {"variable", parse_variable}, {"pipeline", parse_pipeline},
+                 {"layer", parse_layer},       {"step", parse_step},        {"row_init", parse_row_init}, {"row_variable", parse_row_variable},
+                 {"row_form", parse_row_form}, {"function", parse_function}};
     while (!dt_read_end(&p->r)) {
         size_t i = 0;
         while (i < sizeof items / sizeof *items && !dt_read_keyword(&p->r, items[i].keyword)) i++;
         if (i == sizeof items / sizeof *items)
-            return dt_reader_error(&p->r, "expected file, variable, pipeline, layer, step, row_init, row_variable, row_form or function");
+            return dt_reader_error(&p->r, "expected shards, file, variable, pipeline, layer, step, row_init, row_variable, row_form or function");
         DT_TRY(items[i].parse(p));
     }
     return NULL;

@@ -29,6 +29,7 @@ static void print_definition(dt_text *text, const dt_value *value) {
 
 static void print_tail(dt_text *text, const dt_value *value) {
     print_distribution(text, value->distribution);
+    if (value->distribution.sharded) dt_text_append(text, " sharded");
     if (value->recompute > 0) dt_text_format(text, " recompute %d", value->recompute);
     for (int i = 0; i < value->n_locations; i++) print_location(text, value->locations[i]);
 }
@@ -76,6 +77,7 @@ static void print_variable(dt_text *text, const dt_variable *variable) {
     dt_text_append(text, ": ");
     dt_shape_print(text, variable->dtype, variable->shape);
     dt_text_format(text, " %s%s", dt_variable_kind_names()[variable->kind], variable->trainable ? " trainable" : "");
+    if (variable->shard_axis >= 0) dt_text_format(text, " shard(axis=%d, groups=%d)", variable->shard_axis, variable->shard_groups);
     print_location(text, variable->location);
     dt_text_append(text, "\n");
 }
@@ -186,6 +188,7 @@ void dt_module_print(dt_text *text, const dt_module *module) {
     dt_text_append(text, "module ");
     dt_print_name(text, module->name);
     dt_text_format(text, " capacity %" PRId64 "\n", module->capacity);
+    if (module->n_shards != 1) dt_text_format(text, "shards %" PRId64 "\n", module->n_shards);
     for (size_t i = 0; i < module->files.n; i++) {
         dt_text_format(text, "file %zu ", i);
         dt_print_string(text, module->files.items[i]);

@@ -135,15 +135,36 @@ static dt_status *verify_step(const dt_step *step) {
     return NULL;
 }
 
+/* Every shard has the same number of elements of each of the tensors that stand side by side. */
+static dt_status *verify_shard(const dt_module *module, const dt_variable *variable) {
+    int axis = variable->shard_axis, groups = variable->shard_groups;
+    if (axis < -1 || axis >= variable->shape.rank)
+        return dt_error(DT_INTERNAL, "%s is split at dimension %d, and has %d", variable->path, axis, variable->shape.rank);
+    if (groups < 1 || (axis < 0 && groups != 1)) return dt_error(DT_INTERNAL, "%s is split as %d tensors side by side", variable->path, groups);
+    if (axis >= 0 && variable->shape.dims[axis] % (groups * module->n_shards) != 0)
+        return dt_error(DT_INTERNAL, "dimension %d of %s does not divide into %d tensors side by side of %d equal shards", axis, variable->path,
+                        groups, (int)module->n_shards);
+    return NULL;
+}
+
+static dt_status *verify_variables(const dt_module *module) {
+    if (!dt_shards_are_valid(module->n_shards))
+        return dt_error(DT_INTERNAL, "the number of shards must be a power of two from 1 to %d, and is not", DT_MOST_SHARDS);
+    for (size_t i = 0; i < module->variables.n; i++) {
+        const dt_variable *variable = &module->variables.items[i];
+        if (dt_module_find_variable(module, variable->path) != variable) return dt_error(DT_INTERNAL, "there are two variables %s", variable->path);
+        DT_TRY(verify_shard(module, variable));
+    }
+    return NULL;
+}
+
 static dt_status *verify_module(dt_arena *scratch, dt_module *module) {
     for (size_t i = 0; i < module->functions.n; i++) {
         if (dt_module_find_function(module, module->functions.items[i]->name) != module->functions.items[i])
             return dt_error(DT_INTERNAL, "there are two functions %s", module->functions.items[i]->name);
         DT_TRY(verify_function(scratch, module->functions.items[i]));
     }
-    for (size_t i = 0; i < module->variables.n; i++)
-        if (dt_module_find_variable(module, module->variables.items[i].path) != &module->variables.items[i])
-            return dt_error(DT_INTERNAL, "there are two variables %s", module->variables.items[i].path);
+    DT_TRY(verify_variables(module));
     for (size_t i = 0; i < module->row_variables.n; i++) {
         const dt_row_variable *variable = &module->row_variables.items[i];
         if (dt_module_find_variable(module, variable->path) == NULL || variable->init->inputs.n != 0 || variable->init->results.n != 1)

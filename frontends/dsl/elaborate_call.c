@@ -339,6 +339,8 @@ static dt_object call_op(dt_elaborator *e, const dt_op *op, const dt_actual *act
     }
     if (op->variadic ? (int)operands.n < op->n_operands : (int)operands.n != op->n_operands)
         return dt_elaborator_fail(e, "ops.%s takes %d operand%s, here are %zu", op->name, op->n_operands, dt_plural(op->n_operands), operands.n);
+    if (strcmp(op->name, "launch") == 0 && strcmp(attributes[0].s, "shard") == 0)
+        return dt_elaborator_fail(e, "launch: \"shard\" differs from shard to shard of the model; a program computes whole values");
     if (stream >= 0) return dt_emit_random(e, op, attributes);
     return dt_emit(e, op->name, operands.items, (int)operands.n, settings.items, settings.n);
 }

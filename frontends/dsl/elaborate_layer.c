@@ -126,6 +126,8 @@ int dt_variable_add(dt_elaborator *e, const char *path, dt_variable_kind kind, d
                             .dtype = value->dtype,
                             .shape = value->shape,
                             .trainable = trainable,
+                            .shard_axis = -1,
+                            .shard_groups = 1,
                             .location = dt_elaborator_location(e, span)};
     dt_module_add_variable(e->module, variable);
     dt_variable_state state = {.initial = value};

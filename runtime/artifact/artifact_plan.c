@@ -235,6 +235,7 @@ static dt_status *check_collective(const dt_json *item, const dt_artifact_functi
     case DT_COLLECTIVE_ALL_REDUCE: fits = fits && !source->tensor.has_rows && !target->tensor.has_rows && target->space == DT_MEMORY_DEVICE; break;
     case DT_COLLECTIVE_ALL_GATHER: fits = fits && rows && target->tensor.has_all_rows && target->space == DT_MEMORY_DEVICE; break;
     case DT_COLLECTIVE_REDUCE_SCATTER: fits = fits && source->tensor.has_all_rows && target_rows && target->space == DT_MEMORY_REPLICA; break;
+    case DT_COLLECTIVE_SHARD_REDUCE: fits = false; break;
     }
     if (!fits || source->view != NULL || target->view != NULL)
         return dt_json_wrong(item, "%s and %s are not the two sides of such a collective", source->tensor.name, target->tensor.name);

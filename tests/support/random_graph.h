@@ -197,7 +197,8 @@ static inline random_graph random_graph_begin(dt_arena *arena, const dt_location
                                                  dt_shape_make(arena, inputs[i].rank, inputs[i].dims), *location);
     for (size_t v = 0; v < sizeof variables / sizeof *variables; v++) {
         const char *path = dt_arena_format(arena, "w%zu", v);
-        dt_variable variable = {.path = path, .dtype = variables[v].dtype, .trainable = true, .location = *location};
+        dt_variable variable = {
+            .path = path, .dtype = variables[v].dtype, .trainable = true, .shard_axis = -1, .shard_groups = 1, .location = *location};
         variable.shape = dt_shape_make(arena, variables[v].rank, variables[v].dims);
         dt_module_add_variable(module, variable);
         if (dt_build_text(&graph.builder, &graph.values[graph.n], "read", NULL, 0, "variable=\"%s\"", path) == NULL) graph.n++;

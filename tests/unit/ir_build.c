@@ -210,7 +210,7 @@ static void a_variable_is_read_and_written_once(void **state) {
     (void)state;
     fixture f = make();
     dt_value *v, *w, *out;
-    dt_variable variable = {.path = "v", .dtype = DT_F32, .shape = dt_shape_scalar()};
+    dt_variable variable = {.path = "v", .dtype = DT_F32, .shape = dt_shape_scalar(), .shard_axis = -1, .shard_groups = 1};
     dt_module_add_variable(f.module, variable);
     assert_ok(dt_build_text(&f.b, &v, "read", NULL, 0, "variable=\"v\""));
     assert_ok(dt_build_text(&f.b, &out, "write", &v, 1, "variable=\"v\""));
@@ -227,8 +227,8 @@ static void values_that_vary_from_batch_to_batch(void **state) {
     (void)state;
     fixture f = make();
     dt_shape row = dt_shape_make(f.arena, 1, (int64_t[]){3}), rows = dt_shape_make(f.arena, 1, (int64_t[]){DT_BATCH});
-    dt_module_add_variable(f.module, (dt_variable){.path = "kept", .dtype = DT_F32, .shape = row});
-    dt_module_add_variable(f.module, (dt_variable){.path = "written", .dtype = DT_F32, .shape = row});
+    dt_module_add_variable(f.module, (dt_variable){.path = "kept", .dtype = DT_F32, .shape = row, .shard_axis = -1, .shard_groups = 1});
+    dt_module_add_variable(f.module, (dt_variable){.path = "written", .dtype = DT_F32, .shape = row, .shard_axis = -1, .shard_groups = 1});
     dt_value *kept, *written, *doubled, *mean, *sum, *replicas, *valid, *random, *ones, *count, *write;
     assert_ok(dt_build_text(&f.b, &kept, "read", NULL, 0, "variable=\"kept\""));
     assert_ok(dt_build_text(&f.b, &written, "read", NULL, 0, "variable=\"written\""));

@@ -14,9 +14,10 @@
 /* All that the form can say, as it is printed. */
 static const char everything[] =
     "module fashion_cnn capacity 64\n"
+    "shards 4\n"
     "file 0 \"fashion_cnn.dt\"\n"
     "file 1 \"a \\\"quoted\\\"\\n\\x01 name\\\\\"\n"
-    "variable \"Cnn/conv2d/bias\": f32[64] parameter trainable @0:14:9\n"
+    "variable \"Cnn/conv2d/bias\": f32[64] parameter trainable shard(axis=0, groups=2) @0:14:9\n"
     "variable \"adam/count\": i64 slot @0:0:0\n"
     "variable \"Cnn/mean\": f32[64] state @1:3:9\n"
     "pipeline train_set = idx(\"train-images-idx3-ubyte.gz\", \"labels\") | shuffle(60000) | map(function train_set/map0) @0:6:3 | "
@@ -31,7 +32,7 @@ static const char everything[] =
     "}\n"
     "function train step (%0 image: f32[B, 64] {split(0)} @0:22:12, %1 label: u8[B] @0:22:33) {\n"
     "  %2: f32[64] = read(variable=\"Cnn/conv2d/bias\") {replicated}\n"
-    "  %9 hint: f32[64] = all_reduce(%2, kind=\"max\") {partial(max)} @0:14:9 @1:24:5\n"
+    "  %9 hint: f32[64] = all_reduce(%2, kind=\"max\") {partial(max)} sharded @0:14:9 @1:24:5\n"
     "  %10: f32[64] = all_reduce(%9) {replicated}\n"
     "  %3: f64[B, 64] = convert(%0, to=f64) {split(0)}\n"
     "  %4: f32[G, 3] = constant(value=nan, shape=[G, 3], dtype=f32)\n"
@@ -120,6 +121,11 @@ static void errors_name_the_place(void **state) {
         {"module m\nfunction f step (%0 x: f32) { return y=%0", "expected }"},
         {"module m\nstep s = t", "a step names the function t"},
         {"module m\nvariable \"unended: f32", "expected the variable's path"},
+        {"module m\nshards 3", "t.ir:2:9: expected a number of shards, which is a power of two from 1 to 64"},
+        {"module m\nshards 128", "a power of two from 1 to 64"},
+        {"module m\nshards 2\nshards 2", "given twice"},
+        {"module m\nvariable w: f32[8] parameter shard(groups=1)", "expected axis"},
+        {"module m\nvariable w: f32[8] parameter shard(axis=0)", "expected ,"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dt_arena *arena = dt_arena_create();
@@ -127,6 +133,29 @@ static void errors_name_the_place(void **state) {
         dt_status *status = dt_module_parse(arena, "t.ir", cases[i][0], &module);
         assert_non_null(status);
         if (strstr(dt_status_message(status), cases[i][1]) == NULL) fail_msg("case %zu: %s", i, dt_status_message(status));
+        dt_status_free(status);
+        dt_arena_destroy(arena);
+    }
+}
+
+static void a_split_that_does_not_fit_is_refused(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"shard(axis=2, groups=1)", "w is split at dimension 2, and has 2"},
+        {"shard(axis=0, groups=1)", "dimension 0 of w does not divide into 1 tensors side by side of 4 equal shards"},
+        {"shard(axis=1, groups=3)", "dimension 1 of w does not divide into 3 tensors side by side of 4 equal shards"},
+        {"shard(axis=1, groups=0)", "w is split as 0 tensors side by side"},
+        {"shard(axis=1, groups=2)", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dt_arena *arena = dt_arena_create();
+        dt_module *module;
+        assert_ok(
+            dt_module_parse(arena, "t.ir", dt_arena_format(arena, "module m\nshards 4\nvariable w: f32[6, 16] parameter %s", cases[i][0]), &module));
+        assert_int_equal(module->n_shards, 4);
+        dt_status *status = dt_verify(module);
+        if (cases[i][1] == NULL) assert_ok(status);
+        if (cases[i][1] != NULL) assert_string_equal(dt_status_message(status), cases[i][1]);
         dt_status_free(status);
         dt_arena_destroy(arena);
     }
@@ -237,8 +266,10 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_comes_back),   cmocka_unit_test(comments_and_layout_are_free),    cmocka_unit_test(errors_name_the_place),
-        cmocka_unit_test(random_graphs_come_back), cmocka_unit_test(damaged_text_is_refused_or_read), cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(everything_comes_back),           cmocka_unit_test(comments_and_layout_are_free),
+        cmocka_unit_test(errors_name_the_place),           cmocka_unit_test(random_graphs_come_back),
+        cmocka_unit_test(damaged_text_is_refused_or_read), cmocka_unit_test(a_split_that_does_not_fit_is_refused),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,6 +64,7 @@ static const struct {
     {"scatter_add(f32[4], i32[5]; size=3)", "scatter_add along axis 0 of size 3: updates: f32[4] must begin with the dimensions of index: i32[5]"},
     {"all_reduce(f32; kind=\"mean\")", "all_reduce: kind must be \"sum\", \"max\" or \"min\", it is \"mean\""},
     {"all_gather(f32[3, B]; axis=0)", "all_gather: dimension 0 of x: f32[3, B] does not hold a replica's rows"},
+    {"shard_reduce(f32; kind=\"mean\")", "shard_reduce: kind must be \"sum\", \"max\" or \"min\", it is \"mean\""},
     {"reduce_scatter(f32[B]; axis=0)", "reduce_scatter: dimension 0 of x: f32[B] does not hold the rows of all replicas"},
     {"gradient(f32[3], f32[3]; )", "gradient: y must be a scalar, it is f32[3]"},
     {"gradient(f32, i32[3]; )", "gradient: x must be of floats, it is i32[3]"},

@@ -97,7 +97,11 @@ static dt_module *random_image_module(dt_arena *arena, random_source *source) {
     dt_module *module = dt_module_create(arena, "images");
     module->capacity = 2;
     dt_list_push(arena, &module->files, "images.dt");
-    dt_variable kernel = {.path = "w", .dtype = DT_F64, .shape = dt_shape_make(arena, 4, (int64_t[]){2, 3, n_channels, n_channels})};
+    dt_variable kernel = {.path = "w",
+                          .dtype = DT_F64,
+                          .shard_axis = -1,
+                          .shard_groups = 1,
+                          .shape = dt_shape_make(arena, 4, (int64_t[]){2, 3, n_channels, n_channels})};
     dt_module_add_variable(module, kernel);
     dt_function *function = dt_module_add_function(module, "step", DT_ROLE_STEP);
     dt_location location = {0, 1, 1};
