@@ -37,7 +37,11 @@ enum {
     X(ALL_REDUCE, "all_reduce", "the replicas' values, combined; everyone has the result")                                                           \
     X(ALL_GATHER, "all_gather", "the replicas' rows, side by side; everyone has them")                                                               \
     X(REDUCE_SCATTER, "reduce_scatter", "the replicas' values, combined; each replica has its own rows")                                             \
-    X(SHARD_REDUCE, "shard_reduce", "the values of all shards of a microbatch, combined; whole")
+    X(SHARD_REDUCE, "shard_reduce", "within a replica: the shards' values, combined; all shards have the result")
+
+enum {
+    DT_MOST_SHARDS = 64 /* of a model; their number is a power of two */
+};
 
 /* X(enumerator, name, meaning): how a collective combines elements. */
 #define DT_REDUCTION_OPS(X)                                                                                                                          \

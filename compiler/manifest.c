@@ -64,6 +64,12 @@ static double initial_number(const dt_module *module, const dt_variable *variabl
     return 0;
 }
 
+static void add_split(cJSON *item, const dt_variable *variable) {
+    cJSON *split = cJSON_AddObjectToObject(item, "shard");
+    add_integer(split, "axis", variable->shard_axis);
+    add_integer(split, "groups", variable->shard_groups);
+}
+
 static void add_variables(cJSON *root, const dt_compilation *compilation) {
     const dt_module *module = compilation->module;
     cJSON *array = cJSON_AddArrayToObject(root, "variables");
@@ -74,6 +80,7 @@ static void add_variables(cJSON *root, const dt_compilation *compilation) {
         cJSON_AddStringToObject(item, "kind", dt_variable_kind_names()[variable->kind]);
         cJSON_AddBoolToObject(item, "trainable", variable->trainable);
         add_tensor(item, variable->dtype, variable->shape);
+        if (module->n_shards > 1 && variable->shard_axis >= 0) add_split(item, variable);
         if (variable->kind == DT_VARIABLE_LAUNCH) cJSON_AddNumberToObject(item, "default", initial_number(module, variable));
         if (compilation->variable_shares != NULL) add_share(item, compilation->variable_shares[i]);
     }
@@ -256,6 +263,7 @@ static void add_buffers(cJSON *plan_item, const dt_plan *plan) {
             add_integer(item, "offset", buffer->offset);
             add_integer(item, "bytes", buffer->bytes);
         }
+        if (plan->buffers[dt_buffer_root(plan, b)].sharded) cJSON_AddTrueToObject(item, "sharded");
     }
 }
 
@@ -318,6 +326,7 @@ static void add_kernels(cJSON *plan_item, const dt_compilation *compilation, con
         if (kernel->layer > 0) add_integer(item, "layer", kernel->layer);
         cJSON_AddBoolToObject(item, "once", kernel->once);
         cJSON_AddBoolToObject(item, "divided", kernel->divided);
+        if (dt_kernel_is_sharded(plan, kernel)) cJSON_AddTrueToObject(item, "sharded");
         add_integers(item, "buffers", kernel->buffers, kernel->n_buffers);
         add_writes(item, plan, kernel);
         if (kernel->for_examples) cJSON_AddTrueToObject(item, "for_examples");
@@ -502,6 +511,7 @@ dt_status *dt_manifest_write(dt_text *manifest, const dt_artifact_contents *cont
     add_hash(root, "program_hash", dt_hash_bytes(texts[DT_TEXT_GRAPH].data, texts[DT_TEXT_GRAPH].n, DT_HASH_SEED));
     cJSON_AddStringToObject(root, "name", compilation->module->name);
     add_integer(root, "capacity", compilation->module->capacity);
+    if (compilation->module->n_shards > 1) add_integer(root, "shards", compilation->module->n_shards);
     add_integer(root, "microbatch_rows", compilation->microbatch_rows);
     add_texts(root, texts);
     add_objects(root, contents);

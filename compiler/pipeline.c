@@ -31,6 +31,7 @@ static const dt_pass passes[] = {
     {"shrink", dt_pass_shrink, ON_GRAPH, DT_SWITCH_SHRINK},                      /* what gradients read in part */
     {"widen", dt_pass_widen, ON_GRAPH, DT_SWITCH_NONE},                          /* f16 and bf16 are added up in f32 */
     {"partition", dt_pass_partition, ON_GRAPH, DT_SWITCH_NONE},                  /* from here on, one replica */
+    {"shard", dt_pass_shard, ON_GRAPH, DT_SWITCH_NONE},                          /* from here on, one shard of it */
     {"rows", dt_pass_rows, ON_GRAPH, DT_SWITCH_ROWS},                            /* forms of steps for those who have rows of a table alone */
     {"unroll", dt_pass_unroll, ON_GRAPH, DT_SWITCH_NONE},                        /* loops that cannot stay become copies of their bodies */
     {"loops", dt_pass_loops, ON_GRAPH, DT_SWITCH_NONE},                          /* bodies hold kernels and addresses alone */

@@ -28,6 +28,18 @@ static dt_status *check_operands(const dt_op *op, dt_value *const *operands, int
     return NULL;
 }
 
+/* What one of so many shards has of a variable. */
+static dt_status *shape_of_shard(dt_arena *arena, const dt_op *op, const dt_variable *variable, int64_t n_shards, dt_shape *shape) {
+    *shape = variable->shape;
+    if (n_shards == 1) return NULL;
+    if (n_shards < 1 || variable->shard_axis < 0 || variable->shape.dims[variable->shard_axis] % (n_shards * variable->shard_groups) != 0)
+        return dt_error(DT_INVALID_ARGUMENT, "%s: %s is not split over %lld shards", op->name, variable->path, (long long)n_shards);
+    int64_t *dims = dt_arena_copy(arena, shape->dims, (size_t)shape->rank * sizeof *dims);
+    dims[variable->shard_axis] /= n_shards;
+    shape->dims = dims;
+    return NULL;
+}
+
 dt_status *dt_op_infer(dt_arena *arena, const dt_module *module, const dt_op *op, dt_value *const *operands, int n_operands,
                        const dt_attribute *attributes, dt_shape *shape, dt_dtype *dtype) {
     DT_TRY(check_operands(op, operands, n_operands));
@@ -38,12 +50,14 @@ dt_status *dt_op_infer(dt_arena *arena, const dt_module *module, const dt_op *op
     const char *path = dt_op_attribute(op, attributes, "variable")->s;
     const dt_variable *variable = dt_module_find_variable(module, path);
     if (variable == NULL) return dt_error(DT_INVALID_ARGUMENT, "%s: there is no variable %s", op->name, path);
+    dt_shape own;
+    DT_TRY(shape_of_shard(arena, op, variable, dt_op_attribute(op, attributes, "shards")->i, &own));
     if (n_operands == 0) {
-        *shape = variable->shape;
+        *shape = own;
         *dtype = variable->dtype;
         return NULL;
     }
-    if (variable->dtype != operands[0]->dtype || !dt_shape_equal(variable->shape, operands[0]->shape))
+    if (variable->dtype != operands[0]->dtype || !dt_shape_equal(own, operands[0]->shape))
         return dt_error(DT_INVALID_ARGUMENT, "%s: the value has another type than the variable %s", op->name, path);
     return op->infer(arena, op, operands, n_operands, attributes, shape, dtype);
 }

@@ -36,9 +36,13 @@ typedef struct dt_distribution {
 } dt_distribution;
 
 enum {
-    DT_BACKWARD = -1,
-    DT_MOST_SHARDS = 64
+    DT_BACKWARD = -1
 };
+
+/* split(axis); replicated where that is less than 0. */
+static inline dt_distribution dt_distribution_at(int axis) {
+    return axis < 0 ? (dt_distribution){.kind = DT_REPLICATED} : (dt_distribution){.kind = DT_SPLIT, .axis = axis};
+}
 
 struct dt_value {
     const dt_op *op;

@@ -1,6 +1,7 @@
 /* interpret: see interpret.h. All replicas go through a function side by side, value by value, so that collectives are where replicas meet; one
  * replica alone is the case n = 1, in which a collective has nothing to do. A value of which neither elements nor operands depend on the replica is
- * computed for the first, and the others share its elements: a whole update is.
+ * computed for the first, and the others share its elements: a whole update is. Of a program with shards each shard of a replica goes by itself: here
+ * "replica" r * n_shards + s is shard s of replica r.
  *
  * Elements are held as scalars of 8 bytes, each already rounded to its dtype; a value's elements live until its last use, those of a loop's body
  * until the iteration ends, and what the body uses from outside until the loop does. */
@@ -42,9 +43,9 @@ typedef struct run {
     dt_arena *scratch; /* for one value */
     jmp_buf guard;
     const dt_function *function;
-    int n_replicas;
+    int n_replicas, n_shards; /* replicas: shards of all of them */
     const dt_launch *launches;
-    const dt_tensor *inputs;
+    const dt_tensor *inputs; /* of replicas, each for its shards */
     dt_memory *memory;
     slot *slots;              /* [n_replicas * next_id]: of replica r, value id: r * next_id + id */
     bool writes;              /* variables, at the end: what is read is copied */
@@ -169,7 +170,7 @@ static dt_status *take(run *run, int replica, const dt_value *value, const dt_te
 static dt_status *take_input(run *run, int replica, const dt_value *value) {
     size_t i = 0;
     while (run->function->inputs.items[i] != value) i++;
-    const dt_tensor *input = &run->inputs[(size_t)replica * run->function->inputs.n + i];
+    const dt_tensor *input = &run->inputs[(size_t)(replica / run->n_shards) * run->function->inputs.n + i];
     dt_shape expected = resolve_shape(run->arena, value->shape, &run->launches[replica]);
     if (input->dtype != value->dtype || !dt_shape_equal(input->shape, expected)) {
         dt_text text = {0};
@@ -193,10 +194,24 @@ static dt_status *variable_of(const run *run, const dt_value *value, dt_tensor *
     return NULL;
 }
 
+/* Copies a shard's part of a variable, or from there. */
+static void copy_part(const run *run, const dt_value *value, int shard, dt_tensor *variable, dt_tensor *part, bool to_part) {
+    const dt_variable *declared = dt_module_find_variable(run->function->module, dt_value_string(value, "variable"));
+    size_t bytes = dt_dtype_bytes(variable->dtype);
+    for (size_t i = 0; i < dt_tensor_elements(part); i++) {
+        char *in_part = (char *)part->data + i * bytes;
+        char *whole = (char *)variable->data + (size_t)dt_shape_element_of_part(declared->shape, declared->shard_axis, declared->shard_groups, run->n_shards, shard, (int64_t)i) * bytes;
+        memcpy(to_part ? in_part : whole, to_part ? whole : in_part, bytes);
+    }
+}
+
 static dt_status *read_variable(run *run, int replica, const dt_value *value) {
     dt_tensor *tensor;
     DT_TRY(variable_of(run, value, &tensor));
-    return take(run, replica, value, tensor, !run->writes);
+    if (!value->distribution.sharded) return take(run, replica, value, tensor, !run->writes);
+    dt_tensor part = dt_tensor_make(run->arena, value->dtype, value->shape);
+    copy_part(run, value, replica % run->n_shards, tensor, &part, true);
+    return take(run, replica, value, &part, false);
 }
 
 /* At the end of the function. All replicas must have come to the same bits. */
@@ -204,14 +219,20 @@ static dt_status *write_variable(run *run, const dt_value *value) {
     dt_tensor *tensor;
     DT_TRY(variable_of(run, value, &tensor));
     for (int r = 0; r < run->n_replicas; r++) DT_TRY(lay_out(run, r, value->operands[0]));
-    const dt_wide *first = &slot_of(run, 0, value->operands[0])->wide;
-    for (int r = 1; r < run->n_replicas; r++) {
-        const dt_wide *other = &slot_of(run, r, value->operands[0])->wide;
+    int n_parts = value->distribution.sharded ? run->n_shards : 1;
+    for (int r = n_parts; r < run->n_replicas; r++) {
+        const dt_wide *first = &slot_of(run, r % n_parts, value->operands[0])->wide, *other = &slot_of(run, r, value->operands[0])->wide;
         if (other->data != first->data && memcmp(first->data, other->data, first->n * sizeof *first->data) != 0)
             return dt_error(DT_INTERNAL, "%s: replicas 0 and %d give the variable %s different values", run->function->name, r,
                             dt_value_string(value, "variable"));
     }
-    store(first, tensor);
+    for (int shard = 0; shard < n_parts; shard++) {
+        const dt_wide *own = &slot_of(run, shard, value->operands[0])->wide;
+        dt_tensor part = *tensor;
+        if (n_parts > 1) part = dt_tensor_make(run->arena, tensor->dtype, value->operands[0]->shape);
+        store(own, &part);
+        if (n_parts > 1) copy_part(run, value, shard, tensor, &part, false);
+    }
     return NULL;
 }
 
@@ -226,21 +247,29 @@ static dt_scalar combine(const char *kind, dt_dtype dtype, dt_scalar a, dt_scala
     return (a.f > b.f) == is_max ? a : b;
 }
 
-/* One element over replicas [first, first + n): a binary tree, split at the largest power of two below n. */
-static dt_scalar reduce_tree(const run *run, const char *kind, const dt_value *x, size_t element, int first, int n) {
-    if (n == 1) return slot_of(run, first, x)->wide.data[element];
+/* Who takes part in a collective: first, first + step, … */
+typedef struct members {
+    int first, step, n;
+} members;
+
+static slot *slot_of_member(const run *run, members of, int i, const dt_value *value) { return slot_of(run, of.first + i * of.step, value); }
+
+/* One element over members [first, first + n): a binary tree, split at the largest power of two below n. */
+static dt_scalar reduce_tree(const run *run, members of, const char *kind, const dt_value *x, size_t element, int first, int n) {
+    if (n == 1) return slot_of_member(run, of, first, x)->wide.data[element];
     int left = 1;
     while (left * 2 < n) left *= 2;
-    return combine(kind, x->dtype, reduce_tree(run, kind, x, element, first, left), reduce_tree(run, kind, x, element, first + left, n - left));
+    return combine(kind, x->dtype, reduce_tree(run, of, kind, x, element, first, left),
+                   reduce_tree(run, of, kind, x, element, first + left, n - left));
 }
 
-static dt_status *all_reduce(run *run, const dt_value *value) {
+static dt_status *all_reduce(run *run, members of, const dt_value *value) {
     const dt_value *x = value->operands[0];
     const char *kind = dt_value_string(value, "kind");
-    DT_TRY(allocate_dense(run, 0, value));
-    slot *first = slot_of(run, 0, value);
-    for (size_t i = 0; i < first->wide.n; i++) first->wide.data[i] = reduce_tree(run, kind, x, i, 0, run->n_replicas);
-    for (int r = 1; r < run->n_replicas; r++) share(slot_of(run, r, value), first->wide, first);
+    DT_TRY(allocate_dense(run, of.first, value));
+    slot *first = slot_of(run, of.first, value);
+    for (size_t i = 0; i < first->wide.n; i++) first->wide.data[i] = reduce_tree(run, of, kind, x, i, 0, of.n);
+    for (int r = 1; r < of.n; r++) share(slot_of_member(run, of, r, value), first->wide, first);
     return NULL;
 }
 
@@ -251,37 +280,37 @@ static void split_at(const dt_wide *wide, int axis, size_t *n_blocks, size_t *wi
     for (int d = axis + 1; d < wide->rank; d++) *width *= (size_t)wide->dims[d];
 }
 
-static dt_status *all_gather(run *run, const dt_value *value) {
+static dt_status *all_gather(run *run, members of, const dt_value *value) {
     int axis = (int)dt_value_int(value, "axis");
     size_t n_blocks, width, filled = 0;
-    DT_TRY(allocate_dense(run, 0, value));
-    slot *first = slot_of(run, 0, value);
+    DT_TRY(allocate_dense(run, of.first, value));
+    slot *first = slot_of(run, of.first, value);
     split_at(&first->wide, axis, &n_blocks, &width);
-    for (int r = 0; r < run->n_replicas; r++) {
-        const dt_wide *part = &slot_of(run, r, value->operands[0])->wide;
+    for (int r = 0; r < of.n; r++) {
+        const dt_wide *part = &slot_of_member(run, of, r, value->operands[0])->wide;
         size_t rows = (size_t)part->dims[axis], all = (size_t)first->wide.dims[axis];
         if (filled + rows > all) return dt_error(DT_INVALID_ARGUMENT, "%s: the replicas have more rows than are valid", run->function->name);
         for (size_t b = 0; b < n_blocks; b++)
             memcpy(first->wide.data + (b * all + filled) * width, part->data + b * rows * width, rows * width * sizeof(dt_scalar));
         filled += rows;
     }
-    for (int r = 1; r < run->n_replicas; r++) share(slot_of(run, r, value), first->wide, first);
+    for (int r = 1; r < of.n; r++) share(slot_of_member(run, of, r, value), first->wide, first);
     return NULL;
 }
 
-static dt_status *reduce_scatter(run *run, const dt_value *value) {
+static dt_status *reduce_scatter(run *run, members of, const dt_value *value) {
     const dt_value *x = value->operands[0];
     const char *kind = dt_value_string(value, "kind");
     int axis = (int)dt_value_int(value, "axis");
     size_t start = 0, n_blocks, width;
-    for (int r = 0; r < run->n_replicas; r++) {
-        DT_TRY(allocate_dense(run, r, value));
-        dt_wide *own = &slot_of(run, r, value)->wide;
-        size_t rows = (size_t)own->dims[axis], all = (size_t)slot_of(run, r, x)->wide.dims[axis];
+    for (int r = 0; r < of.n; r++) {
+        DT_TRY(allocate_dense(run, of.first + r * of.step, value));
+        dt_wide *own = &slot_of_member(run, of, r, value)->wide;
+        size_t rows = (size_t)own->dims[axis], all = (size_t)slot_of_member(run, of, r, x)->wide.dims[axis];
         split_at(own, axis, &n_blocks, &width);
         for (size_t b = 0; b < n_blocks; b++)
             for (size_t i = 0; i < rows * width; i++)
-                own->data[b * rows * width + i] = reduce_tree(run, kind, x, (b * all + start) * width + i, 0, run->n_replicas);
+                own->data[b * rows * width + i] = reduce_tree(run, of, kind, x, (b * all + start) * width + i, 0, of.n);
         start += rows;
     }
     return NULL;
@@ -289,9 +318,16 @@ static dt_status *reduce_scatter(run *run, const dt_value *value) {
 
 static dt_status *collective(run *run, const dt_value *value) {
     for (int r = 0; r < run->n_replicas; r++) DT_TRY(lay_out(run, r, value->operands[0]));
-    if (dt_value_is(value, "all_reduce")) return all_reduce(run, value);
-    if (dt_value_is(value, "all_gather")) return all_gather(run, value);
-    return reduce_scatter(run, value);
+    bool over_shards = dt_value_is(value, "shard_reduce");
+    int n_groups = over_shards ? run->n_replicas / run->n_shards : run->n_shards;
+    for (int g = 0; g < n_groups; g++) {
+        members of = over_shards ? (members){g * run->n_shards, 1, run->n_shards} : (members){g, run->n_shards, run->n_replicas / run->n_shards};
+        if (over_shards || dt_value_is(value, "all_reduce"))
+            DT_TRY(all_reduce(run, of, value));
+        else
+            DT_TRY(dt_value_is(value, "all_gather") ? all_gather(run, of, value) : reduce_scatter(run, of, value));
+    }
+    return NULL;
 }
 
 /* ---- loops ---- */
@@ -480,7 +516,8 @@ static bool has_batch(const dt_value *value) {
 /* Whether `value` is on this replica what it is on the first: it has no rows, and its operands are the same elements. */
 static bool is_that_of_first(const run *run, int replica, const dt_value *value) {
     bool is_input = value->n_operands == 0 && value->op->class != DT_CLASS_STATE && value->op->loops == NULL;
-    if (replica == 0 || is_input || has_batch(value)) return false;
+    bool is_another = value->distribution.sharded && replica % run->n_shards != 0;
+    if (replica == 0 || is_input || is_another || has_batch(value)) return false;
     for (int k = 0; k < value->n_operands; k++) {
         const slot *first = slot_of(run, 0, value->operands[k]), *here = slot_of(run, replica, value->operands[k]);
         bool is_same = here->block == first->block && here->wide.start == first->wide.start && here->wide.strides == first->wide.strides;
@@ -542,11 +579,11 @@ static dt_status *run_function(run *run, dt_tensor *results) {
     }
     for (const dt_value *value = function->first; value != NULL; value = value->next)
         if (dt_value_writes(value)) DT_TRY(write_variable(run, value));
-    for (int r = 0; r < run->n_replicas; r++)
+    for (int r = 0; r < run->n_replicas; r += run->n_shards)
         for (size_t i = 0; i < function->results.n; i++) {
             const dt_value *value = function->results.items[i].value;
             DT_TRY(lay_out(run, r, value));
-            store(&slot_of(run, r, value)->wide, &results[(size_t)r * function->results.n + i]);
+            store(&slot_of(run, r, value)->wide, &results[(size_t)(r / run->n_shards) * function->results.n + i]);
         }
     return NULL;
 }
@@ -559,6 +596,13 @@ static dt_status *run_guarded(run *run, dt_tensor *results) {
     return run_function(run, results);
 }
 
+/* Of a function whose values are a shard's; one before the pass `shard` is of the whole model. */
+static int n_shards_of(const dt_function *function) {
+    for (const dt_value *value = function->first; value != NULL; value = value->next)
+        if (value->distribution.sharded) return (int)function->module->n_shards;
+    return 1;
+}
+
 dt_status *dt_interpret_replicas(dt_arena *arena, const dt_function *function, int n_replicas, const dt_launch *launches, const dt_tensor *inputs,
                                  dt_memory *memory, dt_tensor *results) {
     for (int r = 0; r < n_replicas; r++)
@@ -566,12 +610,19 @@ dt_status *dt_interpret_replicas(dt_arena *arena, const dt_function *function, i
             const dt_value *value = function->results.items[i].value;
             results[(size_t)r * function->results.n + i] = dt_tensor_make(arena, value->dtype, resolve_shape(arena, value->shape, &launches[r]));
         }
-    size_t n_slots = (size_t)n_replicas * (size_t)function->next_id;
+    int n_shards = n_shards_of(function);
+    dt_launch *of_shards = DT_NEW_ARRAY(arena, dt_launch, n_replicas * n_shards);
+    for (int i = 0; i < n_replicas * n_shards; i++) {
+        of_shards[i] = launches[i / n_shards];
+        of_shards[i].shard = i % n_shards;
+    }
+    size_t n_slots = (size_t)n_replicas * (size_t)n_shards * (size_t)function->next_id;
     run run = {.arena = dt_arena_create(),
                .slots = dt_allocate_zeroed(n_slots, sizeof *run.slots),
                .function = function,
-               .n_replicas = n_replicas,
-               .launches = launches,
+               .n_replicas = n_replicas * n_shards,
+               .n_shards = n_shards,
+               .launches = of_shards,
                .inputs = inputs,
                .memory = memory};
     dt_status *status = run_guarded(&run, results);

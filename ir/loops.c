@@ -36,4 +36,16 @@ bool dt_index_may_leave(const dt_index *index, int n_loops, const int64_t *exten
     return lowest < 0 || highest >= dim;
 }
 
+int dt_loop_of_dimension(const dt_loops *loops, const dt_access *access, int dim) {
+    const dt_index *index = &access->dims[dim];
+    if (index->offset != 0 || index->divisor != 1 || index->indirect >= 0) return -1;
+    int found = -1;
+    for (int l = 0; l < loops->n_loops; l++) {
+        if (index->coefficients[l] == 0) continue;
+        if (index->coefficients[l] != 1 || found >= 0) return -1;
+        found = l;
+    }
+    return found;
+}
+
 dt_loops *dt_value_loops(dt_arena *arena, const dt_value *value) { return value->op->loops != NULL ? value->op->loops(arena, value) : NULL; }

@@ -59,6 +59,9 @@ static inline bool dt_access_walks(const dt_access *access, int rank, int loop) 
     return false;
 }
 
+/* Which loop walks dimension `dim` of an access, alone and from its start; -1 when none does. */
+int dt_loop_of_dimension(const dt_loops *loops, const dt_access *access, int dim);
+
 /* Whether they reduce or scatter; NULL: there are none. */
 static inline bool dt_loops_are_root(const dt_loops *loops) { return loops != NULL && (loops->combiner != DT_COMBINE_NONE || loops->result != NULL); }
 

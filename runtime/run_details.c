@@ -168,7 +168,7 @@ static void find_layers(const dt_run_details *details, const dt_artifact_kernel 
 
 static double per_step(const dt_run_details *details, const dt_artifact_kernel *kernel, dt_artifact_amount amount) {
     double n_calls = kernel->once ? 1 : (double)dt_session_n_rows(details->session) / (double)details->artifact->microbatch_rows;
-    double runs = (double)dt_artifact_runs(details->function, kernel->loop);
+    double runs = (double)dt_artifact_runs(details->function, kernel->loop) * (kernel->sharded ? details->artifact->n_shards : 1);
     return runs * (amount.per_row * (double)dt_session_n_rows(details->session) + amount.fixed * n_calls);
 }
 

@@ -35,6 +35,26 @@ int dt_plan_n_arguments(const dt_plan *plan, dt_memory_space space) {
     return n;
 }
 
+bool dt_kernel_is_sharded(const dt_plan *plan, const dt_kernel_function *kernel) {
+    for (int b = 0; b < kernel->n_buffers; b++)
+        if (plan->buffers[dt_buffer_root(plan, kernel->buffers[b])].sharded) return true;
+    return false;
+}
+
+void dt_plan_mark_sharded(dt_plan *plan) {
+    for (bool changed = plan->n_shards > 1; changed;) {
+        changed = false;
+        for (int k = 0; k < plan->n_kernels; k++) {
+            const dt_kernel_function *kernel = &plan->kernels[k];
+            for (int b = 0; b < kernel->n_buffers && dt_kernel_is_sharded(plan, kernel); b++) {
+                dt_buffer *buffer = &plan->buffers[dt_buffer_root(plan, kernel->buffers[b])];
+                if (buffer->sharded || !dt_kernel_stores_to(kernel, kernel->buffers[b])) continue;
+                buffer->sharded = changed = true;
+            }
+        }
+    }
+}
+
 bool dt_kernel_stores_to(const dt_kernel_function *kernel, int buffer) {
     for (int n = 0; n < kernel->n_nests; n++)
         for (int s = 0; s < kernel->nests[n].n_stores; s++)

@@ -18,10 +18,10 @@ typedef struct dt_execution {
     const dt_plan *plan;
     dt_kernel_runner runner;
     void *context;
-    int n_replicas;
+    int n_replicas, n_shards;
     const dt_launch *launches;
     int64_t microbatch_rows;
-    char **buffers;      /* [n_replicas * n_buffers]: of replica r, buffer b: r * n_buffers + b; of views none */
+    char **buffers;      /* [n_replicas * n_shards * n_buffers]: of replica r and shard s, buffer b: (r * n_shards + s) * n_buffers + b; of views none */
     int64_t *iterations; /* [n_loops] */
 } dt_execution;
 
@@ -34,7 +34,12 @@ static char *new_block(dt_arena *arena, int64_t bytes) {
     return memory;
 }
 
-static char **buffer_of(const dt_execution *e, int replica, int b) { return &e->buffers[replica * e->plan->n_buffers + b]; }
+static char **buffer_of_shard(const dt_execution *e, int replica, int shard, int b) {
+    return &e->buffers[(replica * e->n_shards + shard) * e->plan->n_buffers + b];
+}
+
+/* Of what is the same for all shards. */
+static char **buffer_of(const dt_execution *e, int replica, int b) { return buffer_of_shard(e, replica, 0, b); }
 
 static bool has_own_block(const dt_buffer *buffer) {
     return buffer->view == NULL && (buffer->space == DT_MEMORY_VARIABLE || buffer->space == DT_MEMORY_INPUT);
@@ -57,36 +62,49 @@ static char *place_in(const dt_execution *e, const dt_memory_block *block, const
     return dt_buffer_is_gathered(buffer) ? block->gathered + buffer->offset * e->n_replicas : block->fixed + buffer->offset;
 }
 
-/* Every buffer of every replica; what a device holds once is the same memory for all. */
+/* The spaces of a shard of a replica; what is whole is in those of shard 0. */
+typedef struct dt_spaces {
+    dt_memory_block device, scratch, replica, partial;
+} dt_spaces;
+
+static void make_buffer(dt_execution *e, const dt_spaces *spaces, int r, int s, int b) {
+    const dt_buffer *buffer = &e->plan->buffers[b];
+    const dt_memory_block *block = buffer->space == DT_MEMORY_DEVICE    ? &spaces->device
+                                   : buffer->space == DT_MEMORY_SCRATCH ? &spaces->scratch
+                                   : buffer->space == DT_MEMORY_PARTIAL ? &spaces->partial
+                                                                        : &spaces->replica;
+    char **made = buffer_of_shard(e, r, s, b);
+    if (buffer->view != NULL) return;
+    if (s > 0 && !buffer->sharded)
+        *made = *buffer_of(e, r, b);
+    else if (buffer->space == DT_MEMORY_VARIABLE && r > 0)
+        *made = *buffer_of_shard(e, 0, s, b);
+    else if (has_own_block(buffer))
+        *made = new_block(e->arena, bytes_of(e, buffer));
+    else
+        *made = place_in(e, block, buffer);
+}
+
+/* Every buffer of every shard of every replica; what a device holds once is the same memory for all replicas. */
 static void make_buffers(dt_execution *e) {
-    const dt_plan *plan = e->plan;
-    const dt_space_bytes *bytes = &plan->bytes, *gathered = &plan->gathered;
-    e->buffers = DT_NEW_ARRAY(e->arena, char *, e->n_replicas * plan->n_buffers);
-    dt_memory_block device = new_space(e, bytes->device, gathered->device), scratch = new_space(e, bytes->scratch, gathered->scratch);
-    for (int r = 0; r < e->n_replicas; r++) {
-        dt_memory_block replica = new_space(e, bytes->replica, gathered->replica), partial = new_space(e, bytes->partial, gathered->partial);
-        for (int b = 0; b < plan->n_buffers; b++) {
-            const dt_buffer *buffer = &plan->buffers[b];
-            const dt_memory_block *block = buffer->space == DT_MEMORY_DEVICE    ? &device
-                                           : buffer->space == DT_MEMORY_SCRATCH ? &scratch
-                                           : buffer->space == DT_MEMORY_PARTIAL ? &partial
-                                                                                : &replica;
-            if (buffer->view != NULL) continue;
-            if (buffer->space == DT_MEMORY_VARIABLE && r > 0)
-                *buffer_of(e, r, b) = *buffer_of(e, 0, b);
-            else if (has_own_block(buffer))
-                *buffer_of(e, r, b) = new_block(e->arena, bytes_of(e, buffer));
-            else
-                *buffer_of(e, r, b) = place_in(e, block, buffer);
+    const dt_space_bytes *bytes = &e->plan->bytes, *gathered = &e->plan->gathered;
+    dt_spaces *spaces = DT_NEW_ARRAY(e->arena, dt_spaces, e->n_shards);
+    e->buffers = DT_NEW_ARRAY(e->arena, char *, e->n_replicas * e->n_shards * e->plan->n_buffers);
+    for (int s = 0; s < e->n_shards; s++)
+        spaces[s] = (dt_spaces){.device = new_space(e, bytes->device, gathered->device), .scratch = new_space(e, bytes->scratch, gathered->scratch)};
+    for (int r = 0; r < e->n_replicas; r++)
+        for (int s = 0; s < e->n_shards; s++) {
+            spaces[s].replica = new_space(e, bytes->replica, gathered->replica);
+            spaces[s].partial = new_space(e, bytes->partial, gathered->partial);
+            for (int b = 0; b < e->plan->n_buffers; b++) make_buffer(e, &spaces[s], r, s, b);
         }
-    }
 }
 
 static dt_status *check_slack(const dt_execution *e) {
-    for (int r = 0; r < e->n_replicas; r++)
+    for (int lane = 0; lane < e->n_replicas * e->n_shards; lane++)
         for (int b = 0; b < e->plan->n_buffers; b++) {
             const dt_buffer *buffer = &e->plan->buffers[b];
-            const unsigned char *slack = (const unsigned char *)*buffer_of(e, r, b) + bytes_of(e, buffer);
+            const unsigned char *slack = (const unsigned char *)*buffer_of_shard(e, 0, lane, b) + bytes_of(e, buffer);
             for (int i = 0; i < DT_SLACK_BYTES && has_own_block(buffer); i++)
                 if (slack[i] != PATTERN) return dt_error(DT_INTERNAL, "%s: byte %d past %s is written", e->plan->name, i, buffer->name);
         }
@@ -107,24 +125,34 @@ static void copy_elements(const dt_execution *e, dt_shape shape, const dt_tensor
     }
 }
 
-static void fill_arguments(const dt_execution *e, const dt_tensor *inputs, const dt_memory *memory) {
+/* The same of a shard's part of a variable. */
+static void copy_part(const dt_execution *e, const dt_buffer *buffer, const dt_tensor *variable, int shard, char *memory, bool to_tensor) {
+    size_t bytes = dt_dtype_bytes(buffer->dtype), n = (size_t)bytes_of(e, buffer) / bytes;
+    for (size_t i = 0; i < n; i++) {
+        int64_t at = dt_shape_element_of_part(variable->shape, buffer->split_axis, buffer->split_groups, e->n_shards, shard, (int64_t)i);
+        char *element = (char *)variable->data + (size_t)at * bytes, *stored = memory + i * bytes;
+        memcpy(to_tensor ? element : stored, to_tensor ? stored : element, bytes);
+    }
+}
+
+/* Between variables and memory. */
+static void copy_variables(const dt_execution *e, const dt_memory *memory, bool to_tensors) {
+    for (int b = 0; b < e->plan->n_buffers; b++) {
+        const dt_buffer *buffer = &e->plan->buffers[b];
+        if (buffer->space != DT_MEMORY_VARIABLE || buffer->view != NULL) continue;
+        const dt_tensor *variable = &memory->variables[buffer->variable];
+        for (int s = 0; s < e->n_shards && buffer->sharded; s++) copy_part(e, buffer, variable, s, *buffer_of_shard(e, 0, s, b), to_tensors);
+        if (!buffer->sharded) copy_elements(e, buffer->shape, variable, *buffer_of(e, 0, b), to_tensors);
+    }
+}
+
+static void fill_inputs(const dt_execution *e, const dt_tensor *inputs) {
     for (int r = 0; r < e->n_replicas; r++)
         for (int b = 0; b < e->plan->n_buffers; b++) {
             const dt_buffer *buffer = &e->plan->buffers[b];
-            if (buffer->view != NULL) continue;
-            const dt_tensor *tensor = buffer->space == DT_MEMORY_INPUT                ? &inputs[r * e->plan->n_inputs + buffer->input]
-                                      : buffer->space == DT_MEMORY_VARIABLE && r == 0 ? &memory->variables[buffer->variable]
-                                                                                      : NULL;
-            if (tensor != NULL) copy_elements(e, buffer->shape, tensor, *buffer_of(e, r, b), false);
+            if (buffer->space == DT_MEMORY_INPUT && buffer->view == NULL)
+                copy_elements(e, buffer->shape, &inputs[r * e->plan->n_inputs + buffer->input], *buffer_of(e, r, b), false);
         }
-}
-
-static void take_variables(const dt_execution *e, dt_memory *memory) {
-    for (int b = 0; b < e->plan->n_buffers; b++) {
-        const dt_buffer *buffer = &e->plan->buffers[b];
-        if (buffer->space == DT_MEMORY_VARIABLE && buffer->view == NULL)
-            copy_elements(e, buffer->shape, &memory->variables[buffer->variable], *buffer_of(e, 0, b), true);
-    }
 }
 
 static void take_results(const dt_execution *e, dt_tensor *results) {
@@ -145,13 +173,20 @@ static void take_results(const dt_execution *e, dt_tensor *results) {
 
 /* ---- kernels ---- */
 
+/* Once, or for each shard. */
 static void run_kernel(const dt_execution *e, int k, int replica, const dt_launch *launch) {
     const dt_kernel_function *kernel = &e->plan->kernels[k];
-    void **buffers = DT_NEW_ARRAY(e->arena, void *, kernel->n_buffers);
-    for (int b = 0; b < kernel->n_buffers; b++)
-        buffers[b] =
-            *buffer_of(e, replica, dt_buffer_root(e->plan, kernel->buffers[b])) + dt_buffer_shift(e->plan, kernel->buffers[b], e->iterations);
-    e->runner(e->context, e->plan, k, buffers, launch);
+    int n_shards = dt_kernel_is_sharded(e->plan, kernel) ? e->n_shards : 1;
+    for (int s = 0; s < n_shards; s++) {
+        dt_launch of_shard = *launch;
+        void **buffers = DT_NEW_ARRAY(e->arena, void *, kernel->n_buffers);
+        of_shard.shard = s;
+        for (int b = 0; b < kernel->n_buffers; b++) {
+            int root = dt_buffer_root(e->plan, kernel->buffers[b]);
+            buffers[b] = *buffer_of_shard(e, replica, s, root) + dt_buffer_shift(e->plan, kernel->buffers[b], e->iterations);
+        }
+        e->runner(e->context, e->plan, k, buffers, &of_shard);
+    }
 }
 
 /* In the order that shows at once when a part needs what one before it has done. */
@@ -199,63 +234,99 @@ static dt_scalar combine(dt_combiner combiner, dt_dtype dtype, dt_scalar x, dt_s
     return (x.f > y.f) == (combiner == DT_COMBINE_MAX) ? x : y;
 }
 
-/* Element i over replicas first .. first + n - 1: n leaves split at the largest power of two below n. */
-static dt_scalar reduce_tree(const dt_execution *e, const dt_collective *collective, size_t i, int first, int n) {
-    dt_dtype dtype = e->plan->buffers[collective->source].dtype;
-    if (n == 1) return dt_scalar_load(*buffer_of(e, first, collective->source) + i * dt_dtype_bytes(dtype), dtype);
-    int left = 1;
-    while (2 * left < n) left *= 2;
-    return combine(collective->combiner, dtype, reduce_tree(e, collective, i, first, left), reduce_tree(e, collective, i, first + left, n - left));
+/* A buffer of each of those who combine it: memory of one of them is `step` further in the list of all. */
+typedef struct dt_members {
+    char **buffers;
+    int step, n;
+} dt_members;
+
+static dt_members replicas_of(const dt_execution *e, int shard, int b) {
+    return (dt_members){buffer_of_shard(e, 0, shard, b), e->n_shards * e->plan->n_buffers, e->n_replicas};
 }
 
-static void all_reduce(const dt_execution *e, const dt_collective *collective) {
+static dt_members shards_of(const dt_execution *e, int replica, int b) {
+    return (dt_members){buffer_of(e, replica, b), e->plan->n_buffers, e->n_shards};
+}
+
+/* Element i over members first .. first + n - 1: n leaves split at the largest power of two below n. */
+static dt_scalar reduce_tree(dt_combiner combiner, dt_dtype dtype, dt_members of, size_t i, int first, int n) {
+    if (n == 1) return dt_scalar_load(of.buffers[first * of.step] + i * dt_dtype_bytes(dtype), dtype);
+    int left = 1;
+    while (2 * left < n) left *= 2;
+    return combine(combiner, dtype, reduce_tree(combiner, dtype, of, i, first, left), reduce_tree(combiner, dtype, of, i, first + left, n - left));
+}
+
+static void reduce(const dt_execution *e, const dt_collective *collective, dt_members of, char *target) {
     const dt_buffer *source = &e->plan->buffers[collective->source];
     size_t bytes = dt_dtype_bytes(source->dtype), n = (size_t)bytes_of(e, source) / bytes;
     for (size_t i = 0; i < n; i++)
-        dt_scalar_store(*buffer_of(e, 0, collective->target) + i * bytes, source->dtype, reduce_tree(e, collective, i, 0, e->n_replicas));
+        dt_scalar_store(target + i * bytes, source->dtype, reduce_tree(collective->combiner, source->dtype, of, i, 0, of.n));
+}
+
+static void all_reduce(const dt_execution *e, const dt_collective *collective, int shard) {
+    reduce(e, collective, replicas_of(e, shard, collective->source), *buffer_of_shard(e, 0, shard, collective->target));
+}
+
+/* Of each replica by itself, or once where all have the same. */
+static void shard_reduce(const dt_execution *e, const dt_collective *collective) {
+    int n = e->plan->buffers[collective->target].space == DT_MEMORY_DEVICE ? 1 : e->n_replicas;
+    for (int r = 0; r < n; r++) reduce(e, collective, shards_of(e, r, collective->source), *buffer_of(e, r, collective->target));
 }
 
 /* Bytes of a row of the buffer, whose first dimension they are. */
 static size_t row_bytes(const dt_buffer *buffer) { return (size_t)dt_shape_elements_per_row(buffer->shape) * dt_dtype_bytes(buffer->dtype); }
 
 /* The rows of all replicas, one after another. */
-static void all_gather(const dt_execution *e, const dt_collective *collective) {
+static void all_gather(const dt_execution *e, const dt_collective *collective, int shard) {
     size_t row = row_bytes(&e->plan->buffers[collective->source]);
-    char *to = *buffer_of(e, 0, collective->target);
+    char *to = *buffer_of_shard(e, 0, shard, collective->target);
     for (int r = 0; r < e->n_replicas; r++) {
         size_t bytes = (size_t)e->launches[r].rows * row;
-        memcpy(to, *buffer_of(e, r, collective->source), bytes);
+        memcpy(to, *buffer_of_shard(e, r, shard, collective->source), bytes);
         to += bytes;
     }
 }
 
 /* To each replica its own rows of what all of them have. */
-static void reduce_scatter(const dt_execution *e, const dt_collective *collective) {
+static void reduce_scatter(const dt_execution *e, const dt_collective *collective, int shard) {
     const dt_buffer *source = &e->plan->buffers[collective->source];
+    dt_members of = replicas_of(e, shard, collective->source);
     size_t bytes = dt_dtype_bytes(source->dtype), row = row_bytes(source) / bytes, first = 0;
     for (int r = 0; r < e->n_replicas; r++) {
         size_t n = (size_t)e->launches[r].rows * row;
         for (size_t i = 0; i < n; i++)
-            dt_scalar_store(*buffer_of(e, r, collective->target) + i * bytes, source->dtype, reduce_tree(e, collective, first + i, 0, e->n_replicas));
+            dt_scalar_store(*buffer_of_shard(e, r, shard, collective->target) + i * bytes, source->dtype,
+                            reduce_tree(collective->combiner, source->dtype, of, first + i, 0, of.n));
         first += n;
     }
 }
 
 static bool has_first(const dt_buffer *buffer, int64_t dim) { return buffer->shape.rank > 0 && buffer->shape.dims[0] == dim; }
 
-static dt_status *run_collective(const dt_execution *e, const dt_collective *collective) {
+/* Over replicas, of a shard. */
+static dt_status *run_collective(const dt_execution *e, const dt_collective *collective, int shard) {
     const dt_buffer *source = &e->plan->buffers[collective->source], *target = &e->plan->buffers[collective->target];
     dt_memory_space space = has_first(target, DT_BATCH) ? DT_MEMORY_REPLICA : DT_MEMORY_DEVICE;
     if (target->space != space)
         return dt_error(DT_INTERNAL, "%s of %s: its target is in another space", dt_collective_names()[collective->kind], source->name);
     if (has_first(source, DT_BATCH) && has_first(target, DT_GATHERED))
-        all_gather(e, collective);
+        all_gather(e, collective, shard);
     else if (has_first(source, DT_GATHERED) && has_first(target, DT_BATCH))
-        reduce_scatter(e, collective);
+        reduce_scatter(e, collective, shard);
     else if (dt_shape_batch_axis(source->shape) < 0)
-        all_reduce(e, collective);
+        all_reduce(e, collective, shard);
     else
         return dt_error(DT_INTERNAL, "%s of %s: rows are not its first dimension", dt_collective_names()[collective->kind], source->name);
+    return NULL;
+}
+
+static dt_status *run_collectives(const dt_execution *e, const dt_collective *collective) {
+    int n_shards = e->plan->buffers[collective->source].sharded ? e->n_shards : 1;
+    if (collective->kind == DT_COLLECTIVE_SHARD_REDUCE) {
+        shard_reduce(e, collective);
+        return NULL;
+    }
+    for (int shard = 0; shard < n_shards; shard++) DT_TRY(run_collective(e, collective, shard));
     return NULL;
 }
 
@@ -272,19 +343,21 @@ dt_status *dt_plan_execute(dt_arena *arena, const dt_plan_run *run) {
                       run->runner,
                       run->context,
                       run->n_replicas,
+                      (int)plan->n_shards,
                       run->launches,
                       plan->microbatch_rows,
                       NULL,
                       DT_NEW_ARRAY(arena, int64_t, plan->n_loops)};
     if (e.runner == NULL) e.runner = run_naively, e.context = arena;
     make_buffers(&e);
-    fill_arguments(&e, run->inputs, run->memory);
+    fill_inputs(&e, run->inputs);
+    copy_variables(&e, run->memory, false);
     for (int s = 0; s < plan->n_segments; s++) {
         run_kernels(&e, &plan->segments[s]);
-        for (int c = 0; c < plan->segments[s].n_collectives; c++) DT_TRY(run_collective(&e, &plan->segments[s].collectives[c]));
+        for (int c = 0; c < plan->segments[s].n_collectives; c++) DT_TRY(run_collectives(&e, &plan->segments[s].collectives[c]));
     }
     DT_TRY(check_slack(&e));
-    take_variables(&e, run->memory);
+    copy_variables(&e, run->memory, true);
     take_results(&e, run->results);
     return NULL;
 }

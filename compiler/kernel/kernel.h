@@ -165,7 +165,10 @@ typedef struct dt_buffer {
     dt_dtype dtype;
     dt_shape shape;      /* DT_BATCH counts as the rows of a microbatch; dt_shape_strides says where elements lie */
     bool one_row;        /* holds what one iteration of a row loop leaves for later nests of the same iteration, and only that */
+    bool sharded;        /* there is one for each of a model's shards */
     int variable, input; /* index, for those spaces */
+    int split_axis;      /* of a variable that is sharded: the dimension that is split, */
+    int64_t split_groups; /* which is so many tensors side by side, each of which is */
     int64_t offset; /* bytes within its space, a multiple of DT_BUFFER_ALIGNMENT. With DT_GATHERED both are those of one microbatch, as many times
                        as large as the launch has microbatches, and lie after all that has not: how many there are is known at launch only */
     int64_t bytes;  /* of a full microbatch, with DT_SLACK_BYTES after it */
@@ -236,6 +239,7 @@ typedef struct dt_plan {
     const char *const *files;
     int64_t capacity;        /* most rows of a launch */
     int64_t microbatch_rows; /* most rows of a microbatch (compiler/kernel/microbatches.h) */
+    int64_t n_shards;        /* of the model; 1: there are none */
     bool is_placed;          /* buffers have their offsets: plan_memory is done */
     bool batched;            /* for launches over all rows together: nothing is carried from one row to the next */
     int n_buffers, n_kernels, n_segments, n_loops, n_results;
@@ -246,6 +250,11 @@ typedef struct dt_plan {
     dt_plan_result *results;
     dt_space_bytes bytes, gathered; /* gathered: what buffers with DT_GATHERED add for each microbatch of all replicas */
 } dt_plan;
+
+/* Whether it runs for each shard: it reads or writes what shards have by themselves. */
+bool dt_kernel_is_sharded(const dt_plan *plan, const dt_kernel_function *kernel);
+/* Marks what such kernels write, as where passes have laid something out, as sharded. */
+void dt_plan_mark_sharded(dt_plan *plan);
 
 /* Checks the form: operands earlier, levels legal, addresses within bounds where provable, vector loop legal. */
 dt_status *dt_plan_verify(const dt_plan *plan);

@@ -145,6 +145,8 @@ static void buffer_line(dt_words *w, dt_buffer *buffer, dt_view *view) {
     if (dt_has(w, buffer->precision != DT_PRECISION_F32, ", rounded to"))
         buffer->precision = (dt_precision)dt_one_of(w, " ", dt_precision_names(), DT_N_PRECISIONS, (int)buffer->precision, "a precision as bf16");
     buffer->one_row = dt_has(w, buffer->one_row, ", one row");
+    buffer->sharded = dt_has(w, buffer->sharded, ", of a shard");
+    if (buffer->sharded && buffer->space == DT_MEMORY_VARIABLE) dt_expect(w, " split at %d in %1ld", &buffer->split_axis, &buffer->split_groups);
     dt_expect(w, "\n");
 }
 
@@ -158,6 +160,9 @@ static void add_buffer(dt_words *w, const char *token, const dt_buffer *buffer) 
     if (!dt_shape_equal(added->shape, buffer->shape)) dt_wrong(w, "%s has another shape than the part that it is", buffer->name);
     added->precision = buffer->precision;
     added->one_row = buffer->one_row;
+    added->sharded = buffer->sharded;
+    added->split_axis = buffer->split_axis;
+    added->split_groups = buffer->split_groups;
     dt_names_add(arena, &w->buffers, token, number);
 }
 
@@ -302,6 +307,8 @@ static void first_line(dt_words *w) {
     plan->batched = dt_has(w, plan->batched, " together");
     if (plan->batched && w->target != NULL) dt_wrong(w, "rows that run together are those of a plan for GPUs");
     dt_expect(w, ", inputs %d", &plan->n_inputs);
+    if (w->in != NULL) plan->n_shards = 1;
+    if (dt_has(w, plan->n_shards > 1, ", shards")) dt_expect(w, " %1ld", &plan->n_shards);
     if (plan->n_inputs > MOST_ARGUMENTS || plan->microbatch_rows > INT_MAX || plan->capacity > INT_MAX)
         dt_wrong(w, "a plan of too many rows or inputs");
     plan->is_placed = bytes_text(w, plan->is_placed, &plan->bytes);

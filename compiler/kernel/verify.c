@@ -287,8 +287,23 @@ static dt_status *verify_collective(const dt_plan *plan, const dt_collective *co
     else
         same &= dt_shape_elements_per_row(source->shape) == dt_shape_elements_per_row(target->shape);
     if (!same) return dt_error(DT_INTERNAL, "%s crosses to %s, which holds other elements", source->name, target->name);
+    bool over_shards = collective->kind == DT_COLLECTIVE_SHARD_REDUCE;
+    if (over_shards ? !source->sharded || target->sharded || source->space != target->space : source->sharded != target->sharded)
+        return dt_error(DT_INTERNAL, "%s of %s to %s: what shards have by themselves and what they have together are mixed up",
+                        dt_collective_names()[collective->kind], source->name, target->name);
     if (plan->is_placed) DT_TRY(verify_place(plan, collective->source));
     return plan->is_placed ? verify_place(plan, collective->target) : NULL;
+}
+
+/* What shards have together no kernel writes that runs for each of them. */
+static dt_status *verify_shards(const dt_plan *plan, const dt_kernel_function *kernel) {
+    for (int b = 0; b < kernel->n_buffers && dt_kernel_is_sharded(plan, kernel); b++) {
+        const dt_buffer *buffer = &plan->buffers[dt_buffer_root(plan, kernel->buffers[b])];
+        bool is_known = plan->is_placed || buffer->space == DT_MEMORY_VARIABLE; /* plan_memory marks the rest */
+        if (is_known && !buffer->sharded && dt_kernel_stores_to(kernel, kernel->buffers[b]))
+            return dt_error(DT_INTERNAL, "kernel %s runs for each shard and writes %s, which is the same for all", kernel->name, buffer->name);
+    }
+    return NULL;
 }
 
 static dt_status *verify_result(const dt_plan *plan, const dt_plan_result *result) {
@@ -350,6 +365,7 @@ static dt_status *verify_plan(const dt_plan *plan, dt_arena *arena) {
         if (!earlier(plan->results[r].buffer, plan->n_buffers)) return dt_error(DT_INTERNAL, "result %d has no buffer", r);
     for (int s = 0; s < plan->n_segments; s++)
         for (int c = 0; c < plan->segments[s].n_collectives; c++) DT_TRY(verify_collective(plan, &plan->segments[s].collectives[c]));
+    for (int k = 0; k < plan->n_kernels; k++) DT_TRY(verify_shards(plan, &plan->kernels[k]));
     for (int k = 0; k < plan->n_kernels && plan->is_placed; k++)
         for (int b = 0; b < plan->kernels[k].n_buffers; b++) DT_TRY(verify_place(plan, plan->kernels[k].buffers[b]));
     for (int r = 0; r < plan->n_results; r++) DT_TRY(verify_result(plan, &plan->results[r]));

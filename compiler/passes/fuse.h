@@ -44,7 +44,7 @@ typedef struct dt_fusion_group {
     int segment;
     int layer;                /* (fuse_layers.c) of what replicas run, in the order in which those of a segment run; of others -1 */
     const dt_plan_loop *loop; /* whose body it is in; NULL: none. Kernels do not go beyond a body */
-    bool replicated, elementwise;
+    bool replicated, sharded, elementwise; /* sharded: another for each of a model's shards (compiler/passes/shard.c) */
     dt_row_kind rows;
     bool alone; /* a sum of products that needs many rows at a time: not in a row loop */
     int by_row; /* known before kernels are: 1: its nest goes row by row, -1: as its loops stand, which may add up in another order; 0: not known */
@@ -59,6 +59,7 @@ typedef struct dt_fused_kernel {
     int segment, layer;
     const dt_plan_loop *loop;
     bool once;              /* run once for all replicas, not once for each */
+    bool sharded;           /* run for each shard */
     bool in_rows;           /* its row groups share one loop over the rows */
     bool closed;            /* something follows the row loop, or it sums enough */
     int64_t n_summed_bytes; /* of what it adds up over the rows */
@@ -109,6 +110,8 @@ typedef struct dt_epilogue {
 
 /* Whether every replica computes the same: then it is computed once for all of them. What is in a loop is, if all of that loop is. */
 bool dt_fusion_is_replicated(const dt_fusion *fusion, const dt_value *value);
+/* Whether a group computes for the same: for all replicas or for each, for all shards or for each. */
+bool dt_fusion_runs_as(const dt_fusion *fusion, const dt_fusion_group *group, const dt_value *value);
 /* Stores `value` to a buffer besides its own, where the walk is: in the nest that computes it, if that is there, or else in one that copies it.
  * Returns the group. */
 int dt_fusion_store(dt_fusion *fusion, const dt_value *value, int buffer, bool replicated);

@@ -22,6 +22,10 @@ bool dt_fusion_is_replicated(const dt_fusion *f, const dt_value *value) {
     return value->distribution.kind == DT_REPLICATED || !dt_function_role_has_rows(f->plan->role);
 }
 
+bool dt_fusion_runs_as(const dt_fusion *f, const dt_fusion_group *group, const dt_value *value) {
+    return group->replicated == dt_fusion_is_replicated(f, value) && group->sharded == value->distribution.sharded;
+}
+
 bool dt_fusion_is_on(const dt_fusion *f) { return dt_switch_is_on(f->compilation->off, DT_SWITCH_FUSE); }
 
 bool dt_access_is_in_place(const dt_loops *loops, const dt_access *access, dt_shape shape) {
@@ -77,7 +81,8 @@ static bool is_only_for(dt_fusion *f, const dt_value *value, const dt_value *use
     const dt_placement *placement = dt_placement_of(f, value);
     if (f->bodies[value->id] != f->bodies[user->id]) return false;
     if (!dt_loops_are_root(dt_lowering_loops(f->lowering, value)) || placement->required || placement->users.n != 1) return false;
-    return value->dtype == user->dtype && dt_fusion_is_replicated(f, value) == dt_fusion_is_replicated(f, user);
+    return value->dtype == user->dtype && dt_fusion_is_replicated(f, value) == dt_fusion_is_replicated(f, user) &&
+           value->distribution.sharded == user->distribution.sharded;
 }
 
 static bool stands_before(const dt_value *value, const dt_value *other) {
@@ -134,7 +139,7 @@ static int producer_of_operands(dt_fusion *f, const dt_value *value) {
 /* Whether element i of `value` needs, of group `producer`, element i alone. */
 static bool is_in_place(dt_fusion *f, const dt_value *value, const dt_loops *loops, int producer) {
     if (producer < 0 || f->groups.items[producer].collective != NULL || f->groups.items[producer].loop != f->loop) return false;
-    if (f->groups.items[producer].replicated != dt_fusion_is_replicated(f, value)) return false;
+    if (!dt_fusion_runs_as(f, &f->groups.items[producer], value)) return false;
     for (int k = 0; k < value->n_operands; k++) {
         const dt_placement *operand = dt_placement_of(f, value->operands[k]);
         if (operand->producer != producer) continue;
@@ -189,7 +194,7 @@ static void extend_reads(dt_fusion *f, int group, const dt_value_list *reads) {
 static int group_to_share(dt_fusion *f, const dt_value *root, const dt_loops *loops, int producer, const dt_value_list *reads) {
     for (int g = (int)f->groups.n - 1; g > producer; g--) {
         const dt_fusion_group *group = &f->groups.items[g];
-        if (group->cluster.roots.n == 0 || group->loop != f->loop || group->replicated != dt_fusion_is_replicated(f, root)) continue;
+        if (group->cluster.roots.n == 0 || group->loop != f->loop || !dt_fusion_runs_as(f, group, root)) continue;
         const dt_value *other = group->cluster.roots.items[0];
         const dt_loops *others = dt_lowering_loops(f->lowering, other);
         if (!same_loops(loops, others) || dt_loops_are_product(loops) || dt_loops_are_product(others)) continue;
@@ -218,7 +223,10 @@ static void place_root(dt_fusion *f, const dt_value *root, const dt_loops *loops
     int producer = producer_of_operands(f, root), group = dt_fusion_is_on(f) ? group_to_share(f, root, loops, producer, &reads) : -1;
     if (group < 0)
         group =
-            new_group(f, (dt_fusion_group){.cluster = {.space = root->shape}, .producer = producer, .replicated = dt_fusion_is_replicated(f, root)});
+            new_group(f, (dt_fusion_group){.cluster = {.space = root->shape},
+                                           .producer = producer,
+                                           .replicated = dt_fusion_is_replicated(f, root),
+                                           .sharded = root->distribution.sharded});
     extend_reads(f, group, &reads);
     dt_list_push(f->arena, &f->groups.items[group].cluster.roots, root);
     placement->producer = placement->group = group;
@@ -235,12 +243,16 @@ static int elementwise_group(dt_fusion *f, const dt_value *value, int producer, 
     for (int g = (int)f->groups.n - 1; g > producer && found < 0 && dt_fusion_is_on(f); g--) {
         const dt_fusion_group *group = &f->groups.items[g];
         if (group->elementwise && !group->late && group->producer == producer && group->loop == f->loop && group->replicated == replicated &&
-            dt_shape_equal(group->cluster.space, value->shape) && (!has_elements(value) || shares_reads(group, &reads)))
+            group->sharded == value->distribution.sharded && dt_shape_equal(group->cluster.space, value->shape) && (!has_elements(value) || shares_reads(group, &reads)))
             found = g;
     }
     if (found < 0)
         found =
-            new_group(f, (dt_fusion_group){.cluster = {.space = value->shape}, .producer = producer, .replicated = replicated, .elementwise = true});
+            new_group(f, (dt_fusion_group){.cluster = {.space = value->shape},
+                                           .producer = producer,
+                                           .replicated = replicated,
+                                           .sharded = value->distribution.sharded,
+                                           .elementwise = true});
     extend_reads(f, found, &reads);
     return found;
 }
@@ -315,8 +327,17 @@ static int buffer_of_variable(dt_fusion *f, const dt_value *value) {
     int number = (int)(variable - module->variables.items);
     for (int b = 0; b < f->plan->n_buffers; b++)
         if (f->plan->buffers[b].space == DT_MEMORY_VARIABLE && f->plan->buffers[b].variable == number) return b;
+    dt_shape shape = value->n_operands > 0 ? value->operands[0]->shape : value->shape; /* a shard's part */
     return dt_plan_add_buffer(f->arena, f->plan,
-                              (dt_buffer){variable->path, DT_MEMORY_VARIABLE, variable->dtype, variable->shape, .variable = number, .input = -1});
+                              (dt_buffer){variable->path,
+                                          DT_MEMORY_VARIABLE,
+                                          variable->dtype,
+                                          shape,
+                                          .sharded = value->distribution.sharded,
+                                          .variable = number,
+                                          .input = -1,
+                                          .split_axis = variable->shard_axis,
+                                          .split_groups = variable->shard_groups});
 }
 
 /* The type of a value in memory that kernels alone see: a position among few is kept in a byte. */
@@ -339,7 +360,7 @@ static dt_dtype stored_dtype(dt_fusion *f, const dt_value *value) {
 static int new_buffer(dt_fusion *f, const dt_value *value, const char *suffix) {
     dt_memory_space space = dt_fusion_is_replicated(f, value) ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     const char *name = dt_arena_format(f->arena, "%%%d%s", value->id, suffix);
-    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, stored_dtype(f, value), value->shape, .variable = -1, .input = -1});
+    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, stored_dtype(f, value), value->shape, .sharded = value->distribution.sharded, .variable = -1, .input = -1});
 }
 
 int dt_fusion_buffer(dt_fusion *f, const dt_value *value) {
@@ -399,7 +420,7 @@ int dt_fusion_store(dt_fusion *f, const dt_value *value, int buffer, bool replic
     const dt_loops *loops = placement->group < 0 ? NULL : dt_lowering_loops(f->lowering, placement->base);
     const dt_fusion_group *own = placement->group < 0 ? NULL : &f->groups.items[placement->group];
     bool scattered = loops != NULL && loops->result != NULL;
-    bool there = own != NULL && !scattered && own->loop == f->loop && own->replicated == replicated;
+    bool there = own != NULL && !scattered && own->loop == f->loop && own->replicated == replicated && own->sharded == value->distribution.sharded;
     int group = there ? placement->group : elementwise_group(f, value, placement->producer, replicated);
     add_output(f, group, value, buffer);
     return group;
@@ -408,8 +429,12 @@ int dt_fusion_store(dt_fusion *f, const dt_value *value, int buffer, bool replic
 int dt_fusion_store_late(dt_fusion *f, const dt_value *value, int buffer, bool replicated) {
     const dt_placement *placement = dt_placement_of(f, value);
     if (placement->group >= 0) return dt_fusion_store(f, value, buffer, replicated);
-    dt_fusion_group own = {
-        .cluster = {.space = value->shape}, .producer = placement->producer, .replicated = replicated, .elementwise = true, .late = true};
+    dt_fusion_group own = {.cluster = {.space = value->shape},
+                           .producer = placement->producer,
+                           .replicated = replicated,
+                           .sharded = value->distribution.sharded,
+                           .elementwise = true,
+                           .late = true};
     int group = new_group(f, own);
     add_output(f, group, value, buffer);
     return group;
@@ -496,7 +521,7 @@ static void store_costly(dt_fusion *f, const dt_value *value) {
         if (first < 0 || its->group < first) first = its->group;
     }
     if (f->groups.items[first].loop != (f->bodies[value->id] != NULL ? f->loops[f->bodies[value->id]->id] : NULL)) return;
-    if (first <= placement->producer || f->groups.items[first].replicated != dt_fusion_is_replicated(f, value)) return;
+    if (first <= placement->producer || !dt_fusion_runs_as(f, &f->groups.items[first], value)) return;
     add_member(f, first, value);
 }
 

@@ -315,7 +315,7 @@ static int kernel_of_sum(const dt_fusion *f, const dt_fusion_group *product, int
     for (int k = earliest; k < (int)f->kernels.n; k++) {
         const dt_fused_kernel *kernel = &f->kernels.items[k];
         if (kernel->segment != product->segment || kernel->layer != product->layer || kernel->loop != product->loop ||
-            kernel->once != product->replicated || kernel->groups.n != 1)
+            kernel->once != product->replicated || kernel->sharded != product->sharded || kernel->groups.n != 1)
             continue;
         if (sums_factor_of(f, &f->groups.items[kernel->groups.items[0]], product)) return k;
     }
@@ -337,7 +337,7 @@ static int find_kernel(dt_fusion *f, const dt_needs *needs, int g) {
         for (int k = earliest; k < (int)f->kernels.n; k++) {
             const dt_fused_kernel *kernel = &f->kernels.items[k];
             if (kernel->segment != group->segment || kernel->layer != group->layer || kernel->loop != group->loop ||
-                kernel->once != group->replicated)
+                kernel->once != group->replicated || kernel->sharded != group->sharded)
                 continue;
             if (joins_rows(f, needs, g, k) || joins_norms(f, g, k) || joins_elementwise(f, g, k, attempt == 1)) return k;
         }
@@ -361,6 +361,7 @@ static void put(dt_fusion *f, int g, int k) {
                                   .layer = group->layer,
                                   .loop = group->loop,
                                   .once = group->replicated,
+                                  .sharded = group->sharded,
                                   .in_rows = group->rows != DT_ROWS_NONE && !group->alone};
         dt_list_push(f->arena, &f->kernels, kernel);
         k = (int)f->kernels.n - 1;

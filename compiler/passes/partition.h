@@ -35,10 +35,6 @@ static inline dt_origin *dt_origin_of(const dt_partition *p, const dt_value *val
 dt_value **dt_origin_version(dt_origin *origin, int axis);
 void dt_origin_add_version(dt_partition *p, dt_origin *origin, int axis, dt_value *version);
 
-dt_distribution dt_distribution_at(int axis); /* split(axis), or replicated */
-
-/* Which loop walks dimension `dim` of an access, alone and from its start; -1 when none does. */
-int dt_loop_of_dimension(const dt_loops *loops, const dt_access *access, int dim);
 /* The dimension at which operand k is split when the replicas share out loop `shared` (of a reshape: dimension `shared` of the result). */
 int dt_operand_axis(const dt_partition *p, const dt_origin *origin, int k, int shared);
 /* The loop to share out so that the result is split at `axis`. */

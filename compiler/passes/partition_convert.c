@@ -23,23 +23,7 @@ void dt_origin_add_version(dt_partition *p, dt_origin *origin, int axis, dt_valu
     p->n_made++;
 }
 
-dt_distribution dt_distribution_at(int axis) {
-    return axis == DT_WHOLE ? (dt_distribution){.kind = DT_REPLICATED} : (dt_distribution){.kind = DT_SPLIT, .axis = axis};
-}
-
 /* ---- loops and dimensions ---- */
-
-int dt_loop_of_dimension(const dt_loops *loops, const dt_access *access, int dim) {
-    const dt_index *index = &access->dims[dim];
-    if (index->offset != 0 || index->divisor != 1 || index->indirect >= 0) return -1;
-    int found = -1;
-    for (int l = 0; l < loops->n_loops; l++) {
-        if (index->coefficients[l] == 0) continue;
-        if (index->coefficients[l] != 1 || found >= 0) return -1;
-        found = l;
-    }
-    return found;
-}
 
 /* The n-th dimension that is B. */
 static int batch_dimension(dt_shape shape, int n) {

@@ -15,6 +15,7 @@ dt_status *dt_pass_hoist(dt_compilation *compilation);
 dt_status *dt_pass_rematerialize(dt_compilation *compilation);
 dt_status *dt_pass_widen(dt_compilation *compilation);
 dt_status *dt_pass_partition(dt_compilation *compilation);
+dt_status *dt_pass_shard(dt_compilation *compilation);
 dt_status *dt_pass_rows(dt_compilation *compilation);
 dt_status *dt_pass_unroll(dt_compilation *compilation);
 dt_status *dt_pass_loops(dt_compilation *compilation);

@@ -28,7 +28,7 @@ static void keep_for_replicas(dt_plan *plan, int buffer) {
 static bool is_summed_at_once(const dt_plan *plan, const dt_collective *collective, bool of_this_segment) {
     const dt_buffer *source = &plan->buffers[collective->source];
     bool widened = dt_dtype_is_half(source->dtype); /* summed in f32 and rounded once */
-    return of_this_segment && source->space == DT_MEMORY_SCRATCH && collective->kind != DT_COLLECTIVE_ALL_GATHER && !widened;
+    return of_this_segment && source->space == DT_MEMORY_SCRATCH && collective->kind != DT_COLLECTIVE_ALL_GATHER && collective->kind != DT_COLLECTIVE_SHARD_REDUCE && !widened;
 }
 
 static void give_spaces(dt_arena *arena, dt_plan *plan) {
@@ -152,6 +152,7 @@ static const dt_nest_range *const *find_launches(dt_arena *arena, const dt_gpu_t
 dt_status *dt_pass_plan_memory(dt_compilation *compilation) {
     for (int p = 0; p < compilation->n_plans; p++) {
         dt_plan *plan = compilation->plans[p];
+        dt_plan_mark_sharded(plan);
         dt_plan_divide(compilation->arena, plan);
         give_spaces(compilation->arena, plan);
         const dt_gpu_target *target = dt_gpu_target_of(compilation->target);

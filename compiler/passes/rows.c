@@ -260,6 +260,7 @@ static bool *find_gathered(dt_compilation *compilation) {
 
 dt_status *dt_pass_rows(dt_compilation *compilation) {
     dt_module *module = compilation->module;
+    if (module->n_shards > 1) return NULL; /* nobody would ask a shard for rows */
     int n_tables = 0, n_functions = (int)module->functions.n;
     dt_table_use **all = DT_NEW_ARRAY(compilation->arena, dt_table_use *, module->variables.n);
     const bool *gathered = find_gathered(compilation);

@@ -80,7 +80,17 @@ static void add_ahead(dt_arena *arena, dt_plan *plan, dt_segment *segment, dt_ke
     segment->device_kernels = kernels;
 }
 
-static void move_nests(dt_arena *arena, dt_plan *plan, const dt_segment *segment, dt_kernel_function *kernel, dt_kernel_function *ahead) {
+/* Whether it reads what shards of a model have by themselves. */
+static bool reads_shard(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        if (x->kind == DT_INSTRUCTION_LOAD && plan->buffers[kernel->buffers[x->address.buffer]].sharded) return true;
+    }
+    return false;
+}
+
+/* aheads: [2] for what is the same for all shards, and for what is not. */
+static void move_nests(dt_arena *arena, dt_plan *plan, const dt_segment *segment, dt_kernel_function *kernel, dt_kernel_function *aheads) {
     for (int n = 0; n < kernel->n_nests && kernel->n_nests > 1;) {
         const dt_nest *nest = &kernel->nests[n];
         if (!can_run_ahead(plan, segment, kernel, nest)) {
@@ -88,7 +98,7 @@ static void move_nests(dt_arena *arena, dt_plan *plan, const dt_segment *segment
             continue;
         }
         plan->buffers[kernel->buffers[nest->stores[0].address.buffer]].space = DT_MEMORY_DEVICE;
-        move_nest(arena, kernel, n, ahead);
+        move_nest(arena, kernel, n, &aheads[reads_shard(plan, kernel, nest)]);
     }
 }
 
@@ -96,10 +106,10 @@ void dt_schedule_ahead(dt_arena *arena, dt_plan *plan) {
     for (int s = 0; s < plan->n_segments; s++) {
         dt_segment *segment = &plan->segments[s];
         for (int k = 0; k < segment->n_replica_kernels;) {
-            dt_kernel_function ahead = {.once = true, .layer = plan->kernels[segment->replica_kernels[k]].layer};
+            dt_kernel_function ahead = {.once = true, .layer = plan->kernels[segment->replica_kernels[k]].layer}, aheads[] = {ahead, ahead};
             for (; k < segment->n_replica_kernels && plan->kernels[segment->replica_kernels[k]].layer == ahead.layer; k++)
-                move_nests(arena, plan, segment, &plan->kernels[segment->replica_kernels[k]], &ahead);
-            add_ahead(arena, plan, segment, ahead);
+                move_nests(arena, plan, segment, &plan->kernels[segment->replica_kernels[k]], aheads);
+            for (int sharded = 0; sharded < 2; sharded++) add_ahead(arena, plan, segment, aheads[sharded]);
         }
     }
 }

@@ -476,6 +476,10 @@ static variables all_variables(dt_arena *arena, const dt_module *module) {
 dt_status *dt_pass_share_updates(dt_compilation *compilation) {
     dt_arena *arena = compilation->arena;
     const dt_module *module = compilation->module;
+    if (module->n_shards > 1) { /* what shards have by themselves is not shared out */
+        compilation->variable_shares = DT_NEW_ARRAY(arena, dt_share, module->variables.n);
+        return NULL;
+    }
     sharing *plans = DT_NEW_ARRAY(arena, sharing, compilation->n_plans);
     variables all = all_variables(arena, module);
     int n = 0;

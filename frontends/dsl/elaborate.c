@@ -633,10 +633,50 @@ static void elaborate_uncalled(dt_elaborator *e) {
     }
 }
 
+/* `mesh model = M`: how many shards the model has. */
+static void set_shards(dt_elaborator *e, dt_file *file, const dt_declaration *mesh) {
+    e->at = mesh->value->span;
+    dt_object n = dt_settle(e, work_out(e, file, mesh));
+    if (dt_is_poison(n)) return;
+    dt_span span = mesh->value->span;
+    if (n.kind != DT_OBJECT_INT) {
+        dt_diagnostic *error = dt_elaborator_error(e, span, "mesh model is the number of shards, an int, not %s", dt_object_describe(e->arena, n));
+        dt_diagnostic_help(error, "give it a power of two from 1 to %d", DT_MOST_SHARDS);
+    } else if (!dt_shards_are_valid(n.i)) {
+        dt_diagnostic *error =
+            dt_elaborator_error(e, span, "mesh model is %lld: a model has a power of two of shards, from 1 to %d", (long long)n.i, DT_MOST_SHARDS);
+        dt_diagnostic_help(error, "their values are combined pair by pair, in a binary tree: 1, 2, 4, 8, …");
+    } else {
+        e->module->n_shards = n.i;
+    }
+}
+
+/* The whole program's, so the program itself says it, once. */
+static void elaborate_meshes(dt_elaborator *e) {
+    const dt_declaration *first = NULL;
+    for (size_t f = 0; f < e->files.n; f++) {
+        dt_file *file = e->files.items[f];
+        for (size_t i = 0; i < file->syntax->meshes.n; i++) {
+            const dt_declaration *mesh = file->syntax->meshes.items[i];
+            if (file != e->program) {
+                dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, mesh->span, "the mesh is the whole program's, this is a module");
+                dt_diagnostic_help(error, "say mesh model = … in the program");
+            } else if (first != NULL) {
+                dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, mesh->span, "mesh model is said twice");
+                dt_diagnostic_note(error, "first in %s", dt_elaborator_place(e, first->span));
+            } else {
+                first = mesh;
+                set_shards(e, file, mesh);
+            }
+        }
+    }
+}
+
 static void elaborate_declarations(dt_elaborator *e) {
     dt_file *file = e->program;
     dt_frame frame = {.file = file};
     dt_push_frame(e, &frame);
+    elaborate_meshes(e);
     bool has_step = false;
     for (size_t i = 0; i < file->syntax->declarations.n; i++) {
         const dt_declaration *d = file->syntax->declarations.items[i];

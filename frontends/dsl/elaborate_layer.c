@@ -5,6 +5,7 @@
  * program order: the front end keeps what each holds at this point, so a function reads it once, at first use, and writes it once, at its end. */
 #include "frontends/dsl/elaborator.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* ---- variables ---- */
@@ -201,12 +202,77 @@ static const char *describe_type(dt_elaborator *e, dt_dtype dtype, dt_shape shap
     return dt_arena_format(e->arena, "%s%s", dt_dtype_name(dtype), shape.rank > 0 ? dt_describe_shape(e, shape) : "");
 }
 
-static int revisit_variable(dt_elaborator *e, const char *path, dt_dtype dtype, dt_shape shape) {
+/* How a parameter is split over the shards of the model. */
+typedef struct split {
+    int axis, groups; /* -1 and 1: it is not */
+} split;
+
+/* Each of the tensors side by side has the same number of elements on each shard. */
+static bool check_split(dt_elaborator *e, const char *path, int axis, int64_t size, int64_t groups) {
+    int64_t n_shards = e->module->n_shards, unit = groups * n_shards, below = size / unit * unit;
+    if (size % unit == 0) return true;
+    const char *tensors = groups > 1 ? dt_arena_format(e->arena, ", %lld tensors side by side", (long long)groups) : "";
+    dt_diagnostic *error;
+    if (n_shards > 1)
+        error = dt_elaborator_error(e, e->at, "dimension %d of %s has %lld elements%s, which %lld shards cannot share evenly", axis, path,
+                                    (long long)size, tensors, (long long)n_shards);
+    else
+        error = dt_elaborator_error(e, e->at, "dimension %d of %s has %lld elements, which are not %lld equal tensors side by side", axis, path,
+                                    (long long)size, (long long)groups);
+    if (below > 0)
+        dt_diagnostic_help(error, "%lld or %lld would fit", (long long)below, (long long)(below + unit));
+    else
+        dt_diagnostic_help(error, "%lld would fit", (long long)unit);
+    return false;
+}
+
+/* `shard: dimension, of: groups`; none is no dimension. In a program of one shard all is checked and nothing split. false: reported. */
+static bool resolve_split(dt_elaborator *e, const dt_statement *s, const char *path, dt_shape shape, split *split) {
+    *split = (struct split){-1, 1};
+    if (s->shard == NULL) return true;
+    dt_object dimension = dt_settle(e, dt_value_of(e, s->shard)), groups = dt_object_int(1);
+    if (s->of != NULL) groups = dt_settle(e, dt_value_of(e, s->of));
+    if (dt_is_poison(dimension) || dt_is_poison(groups)) return false;
+    if (groups.kind != DT_OBJECT_INT || groups.i < 1 || groups.i > INT_MAX) {
+        dt_diagnostic *error = dt_elaborator_error(e, s->of->span, "of is how many tensors stand side by side, an int of 1 or more, not %s",
+                                                   dt_object_describe(e->arena, groups));
+        dt_diagnostic_help(error, "without it there is one");
+        return false;
+    }
+    if (dimension.kind == DT_OBJECT_NONE) return true;
+    bool is_dimension = dimension.kind == DT_OBJECT_INT && dimension.i >= -shape.rank && dimension.i < shape.rank;
+    if (!is_dimension) {
+        dt_diagnostic *error = dt_elaborator_error(e, s->shard->span, "shard is a dimension of %s, an int, or none, not %s", path,
+                                                   dt_object_describe(e->arena, dimension));
+        if (shape.rank > 0) dt_diagnostic_help(error, "its dimensions are %d to %d", -shape.rank, shape.rank - 1);
+        return false;
+    }
+    int axis = (int)(dimension.i < 0 ? dimension.i + shape.rank : dimension.i);
+    e->at = s->shard->span;
+    if (!check_split(e, path, axis, shape.dims[axis], groups.i)) return false;
+    if (e->module->n_shards > 1) *split = (struct split){axis, (int)groups.i};
+    return true;
+}
+
+static const char *describe_split(dt_elaborator *e, split split) {
+    if (split.axis < 0) return "whole on every shard";
+    const char *of = split.groups > 1 ? dt_arena_format(e->arena, " as %d tensors side by side", split.groups) : "";
+    return dt_arena_format(e->arena, "split at dimension %d%s", split.axis, of);
+}
+
+static bool is_split_alike(dt_elaborator *e, const dt_variable *v, split here) {
+    split there = {v->shard_axis, v->shard_groups};
+    if (here.axis == there.axis && here.groups == there.groups) return true;
+    dt_report_difference(e, dt_arena_format(e->arena, "%s is %s here, %s there", v->path, describe_split(e, here), describe_split(e, there)));
+    return false;
+}
+
+static int revisit_variable(dt_elaborator *e, const char *path, dt_dtype dtype, dt_shape shape, split split) {
     const dt_instance *owner = e->visit->instance;
     for (size_t i = 0; i < owner->variables.n; i++) {
         const dt_variable *v = &e->module->variables.items[owner->variables.items[i]];
         if (strcmp(v->path, path) != 0) continue;
-        if (v->dtype == dtype && dt_shape_equal(v->shape, shape)) return owner->variables.items[i];
+        if (v->dtype == dtype && dt_shape_equal(v->shape, shape)) return is_split_alike(e, v, split) ? owner->variables.items[i] : -1;
         dt_report_difference(
             e, dt_arena_format(e->arena, "%s is %s here, %s there", path, describe_type(e, dtype, shape), describe_type(e, v->dtype, v->shape)));
         return -1;
@@ -215,12 +281,14 @@ static int revisit_variable(dt_elaborator *e, const char *path, dt_dtype dtype, 
     return -1;
 }
 
-static int first_variable(dt_elaborator *e, const dt_statement *s, const char *path, dt_dtype dtype, dt_shape shape) {
+static int first_variable(dt_elaborator *e, const dt_statement *s, const char *path, dt_dtype dtype, dt_shape shape, split split) {
     bool is_param = s->kind == DT_STATEMENT_PARAM, trainable = is_param;
     if (s->trainable != NULL && !dt_evaluate_bool(e, s->trainable, "trainable", &trainable)) return -1;
     dt_object initial = dt_initial_value(e, s->value, path, dtype, shape);
     if (dt_is_poison(initial)) return -1;
     int variable = dt_variable_add(e, path, is_param ? DT_VARIABLE_PARAMETER : DT_VARIABLE_STATE, initial, trainable, s->span);
+    e->module->variables.items[variable].shard_axis = split.axis;
+    e->module->variables.items[variable].shard_groups = split.groups;
     dt_instance *owner = e->visit->instance;
     dt_list_push(e->arena, &owner->variables, variable);
     if (is_param) e->module->layers.items[owner->layer].n_parameters += dt_shape_elements_per_row(shape);
@@ -244,16 +312,15 @@ void dt_declare_variable(dt_elaborator *e, const dt_statement *s) {
         const char *path = dt_arena_format(e->arena, "%s/%s", e->frame->owner->path, target->name);
         dt_binding *declared = dt_find_binding(e->frame->scope, target->name);
         int variable = -1;
+        split split;
         if (dt_shape_batch_axis(shape) >= 0) {
             dt_diagnostic *error = dt_elaborator_error(e, s->type->span, "the shape of %s %s holds B", word, target->name);
             dt_diagnostic_help(error, "what a model keeps does not depend on the batch: reduce over B first, mean(x, axis: 0)");
         } else if (declared != NULL && declared->object.kind == DT_OBJECT_VARIABLE) {
             dt_elaborator_error(e, target->span, "%s is declared twice", target->name);
-        } else if (e->visit->first) {
-            variable = first_variable(e, s, path, dtype, shape);
-        } else {
-            variable = revisit_variable(e, path, dtype, shape);
-            e->visit->n_variables++;
+        } else if (resolve_split(e, s, path, shape, &split)) {
+            variable = e->visit->first ? first_variable(e, s, path, dtype, shape, split) : revisit_variable(e, path, dtype, shape, split);
+            if (!e->visit->first) e->visit->n_variables++;
         }
         if (variable >= 0) object = (dt_object){.kind = DT_OBJECT_VARIABLE, .i = variable};
     }

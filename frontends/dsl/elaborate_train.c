@@ -482,12 +482,22 @@ void dt_run_update(dt_elaborator *e, const dt_statement *s) {
         const dt_parameter *p = &s->callable->parameters.items[0], *g = &s->callable->parameters.items[1];
         dt_binding *scope = e->frame->scope;
         update->path = leaf->path;
+        update->variable = leaf->variable;
         e->frame->scope = dt_bind(e->arena, scope, p->name, (dt_object){.kind = DT_OBJECT_VARIABLE, .i = leaf->variable}, p->span);
         e->frame->scope = dt_bind(e->arena, e->frame->scope, g->name, leaf->object, g->span);
         dt_run_block(e, &s->callable->body);
         e->frame->scope = scope;
         update->path = NULL;
     }
+}
+
+/* A slot of the parameter's shape is split as that is. */
+static void shard_as(dt_module *module, int slot, int parameter) {
+    const dt_variable *p = &module->variables.items[parameter];
+    dt_variable *variable = &module->variables.items[slot];
+    if (!dt_shape_equal(variable->shape, p->shape)) return;
+    variable->shard_axis = p->shard_axis;
+    variable->shard_groups = p->shard_groups;
 }
 
 /* state m = zeros_like(p): one for each parameter in update, else one for the optimizer. Its type is that of its initial value. */
@@ -511,6 +521,7 @@ void dt_declare_slot(dt_elaborator *e, const dt_statement *s) {
             e->function = function;
         }
         if (!dt_is_poison(initial)) variable = dt_variable_add(e, path, DT_VARIABLE_SLOT, initial, false, s->span);
+        if (variable >= 0 && update->path != NULL) shard_as(e->module, variable, update->variable);
     }
     dt_object object = variable >= 0 ? (dt_object){.kind = DT_OBJECT_VARIABLE, .i = variable} : dt_poison();
     e->frame->scope = dt_bind(e->arena, e->frame->scope, target->name, object, target->span);

@@ -51,6 +51,8 @@ static void read_callable(dt_arena *arena, const dt_callable *callable, name_lis
 static void read_statement(dt_arena *arena, const dt_statement *s, name_list *names) {
     read_expression(arena, s->value, names);
     read_expression(arena, s->trainable, names);
+    read_expression(arena, s->shard, names);
+    read_expression(arena, s->of, names);
     read_type(arena, s->type, names);
     for (size_t i = 0; i < s->arguments.n; i++) read_expression(arena, s->arguments.items[i].value, names);
     if (s->callable != NULL) read_callable(arena, s->callable, names);
@@ -141,6 +143,7 @@ static void check_unread(dt_elaborator *e) {
     name_list read = {0};
     for (size_t f = 0; f < e->files.n; f++) {
         const dt_syntax *syntax = e->files.items[f]->syntax;
+        for (size_t i = 0; i < syntax->meshes.n; i++) read_expression(e->arena, syntax->meshes.items[i]->value, &read);
         for (size_t i = 0; i < syntax->declarations.n && !e->files.items[f]->is_library; i++) {
             const dt_declaration *d = syntax->declarations.items[i];
             read_expression(e->arena, d->value, &read);

@@ -225,6 +225,7 @@ typedef struct dt_update { /* what `state` means in an optimizer's update */
     dt_optimizer *optimizer;
     const dt_tree *tree; /* the gradients */
     const char *path;    /* of the parameter; NULL: outside update, where the optimizer's own states are */
+    int variable;        /* the parameter, where there is a path */
     dt_value *when;      /* a bool: whether anything is written at all; NULL: always */
 } dt_update;
 
@@ -281,9 +282,9 @@ struct dt_elaborator {
     dt_step_work *step;       /* NULL outside steps */
     dt_example_work *example; /* NULL outside functions of map and filter */
     bool training;
-    bool recomputes_layers; /* `option recompute: layers` */
-    int recompute;          /* of the call at work, the outermost one that gradients compute again; 0: they keep what they need */
-    int n_recomputed;       /* such calls */
+    bool recomputes_layers;               /* `option recompute: layers` */
+    int recompute;                        /* of the call at work, the outermost one that gradients compute again; 0: they keep what they need */
+    int n_recomputed;                     /* such calls */
     bool in_report;                       /* a report is being worked out: of values of the step and of totals */
     bool reporting;                       /* and not an aggregator's argument: mean, sum, … are aggregators */
     bool has_reduced_batch;               /* that argument reduces the batch */

@@ -136,7 +136,7 @@ static bool is_blank(const line *row) { return row->n == 0 && row->comment == NU
 
 /* Words after which the names of neighbouring declarations may be aligned. */
 static bool declares(const formatter *f, size_t i) {
-    static const char *const words[] = {"const", "option", "launch", "data", "param", "state"};
+    static const char *const words[] = {"const", "option", "launch", "mesh", "data", "param", "state"};
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
         if (is_word(f, i, words[k]) && i + 1 < f->n && f->tokens[i + 1].kind == DT_TOKEN_NAME) return true;
     return false;

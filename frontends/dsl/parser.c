@@ -59,8 +59,7 @@ dt_diagnostic *dt_parser_error(dt_parser *p, dt_span span, const char *format, .
     va_start(arguments, format);
     p->panicked = true;
     bool follows = dt_diagnostics_has_error(p->diagnostics, span.file, span.line);
-    dt_diagnostic *error =
-        follows ? dt_diagnostics_swallowed(p->diagnostics) : dt_diagnostics_vadd(p->diagnostics, span, format, arguments);
+    dt_diagnostic *error = follows ? dt_diagnostics_swallowed(p->diagnostics) : dt_diagnostics_vadd(p->diagnostics, span, format, arguments);
     va_end(arguments);
     return error;
 }
@@ -214,7 +213,42 @@ static dt_token_kind assignment_ahead(const dt_parser *p) {
     return DT_TOKEN_END;
 }
 
-/* param name: type = initialiser, trainable: expression        state name: type = value */
+/* trainable: expression, shard: expression, of: expression: those that there are, in any order */
+static void parse_param_settings(dt_parser *p, dt_statement *s) {
+    dt_span of = {0};
+    while (!p->panicked && dt_parser_accept(p, DT_TOKEN_COMMA)) {
+        const dt_token *word = dt_parser_peek(p, 0);
+        dt_expression **setting = dt_parser_is_word(p, "trainable") ? &s->trainable
+                                  : dt_parser_is_word(p, "shard")   ? &s->shard
+                                  : dt_parser_is_word(p, "of")      ? &s->of
+                                                                    : NULL;
+        if (setting == NULL) {
+            dt_parser_expected(p, "trainable: true or false, shard: a dimension, or of: how many tensors");
+            return;
+        }
+        if (*setting != NULL) {
+            dt_diagnostic_help(dt_parser_error(p, word->span, "%s is said twice", word->text), "leave one of them out");
+            return;
+        }
+        if (setting == &s->of) of = word->span;
+        dt_parser_next(p);
+        if (dt_parser_expect(p, DT_TOKEN_COLON, dt_arena_format(p->arena, "after %s", word->text))) *setting = dt_parse_expression(p);
+    }
+    if (p->panicked || s->of == NULL || s->shard != NULL) return;
+    dt_diagnostic *error = dt_parser_error(p, of, "of says how many tensors stand side by side in the dimension that is split, and none is");
+    dt_diagnostic_help(error, "name the dimension: shard: 1, of: …");
+}
+
+/* What belongs to a param, after a state's value. */
+static void refuse_state_settings(dt_parser *p) {
+    const dt_token *word = dt_parser_peek(p, 1);
+    bool is_shard = word->kind == DT_TOKEN_NAME && (strcmp(word->text, "shard") == 0 || strcmp(word->text, "of") == 0);
+    if (p->panicked || !dt_parser_is(p, DT_TOKEN_COMMA) || !is_shard || dt_parser_peek(p, 2)->kind != DT_TOKEN_COLON) return;
+    dt_diagnostic *error = dt_parser_error(p, word->span, "a state has no %s: every shard of the model has all of it", word->text);
+    dt_diagnostic_help(error, "leave it out; only a param can be split");
+}
+
+/* param name: type = initialiser, settings        state name: type = value */
 static void parse_variable(dt_parser *p, dt_statement *s) {
     s->kind = dt_parser_is_word(p, "param") ? DT_STATEMENT_PARAM : DT_STATEMENT_STATE;
     dt_parser_next(p);
@@ -226,13 +260,10 @@ static void parse_variable(dt_parser *p, dt_statement *s) {
         dt_diagnostic_help(complain(p, "=", "before the initial value"), s->kind == DT_STATEMENT_PARAM ? "= glorot_uniform(), say" : "= 0, say");
     if (p->panicked || !dt_parser_accept(p, DT_TOKEN_ASSIGN)) return;
     s->value = dt_parse_expression(p);
-    if (s->kind != DT_STATEMENT_PARAM || !dt_parser_accept(p, DT_TOKEN_COMMA)) return;
-    if (!dt_parser_is_word(p, "trainable")) {
-        dt_parser_expected(p, "trainable: true or false");
-        return;
-    }
-    dt_parser_next(p);
-    if (dt_parser_expect(p, DT_TOKEN_COLON, "after trainable")) s->trainable = dt_parse_expression(p);
+    if (s->kind == DT_STATEMENT_PARAM)
+        parse_param_settings(p, s);
+    else
+        refuse_state_settings(p);
 }
 
 static void parse_if(dt_parser *p, dt_statement *s) {
@@ -328,9 +359,9 @@ static const struct {
     const char *word;
     dt_declaration_kind kind;
 } declarations[] = {
-    {"const", DT_DECLARATION_CONST}, {"option", DT_DECLARATION_OPTION}, {"launch", DT_DECLARATION_LAUNCH},
-    {"fn", DT_DECLARATION_FN},       {"layer", DT_DECLARATION_LAYER},   {"model", DT_DECLARATION_MODEL},
-    {"data", DT_DECLARATION_DATA},   {"step", DT_DECLARATION_STEP},     {"optimizer", DT_DECLARATION_OPTIMIZER},
+    {"const", DT_DECLARATION_CONST}, {"option", DT_DECLARATION_OPTION},       {"launch", DT_DECLARATION_LAUNCH}, {"mesh", DT_DECLARATION_MESH},
+    {"fn", DT_DECLARATION_FN},       {"layer", DT_DECLARATION_LAYER},         {"model", DT_DECLARATION_MODEL},   {"data", DT_DECLARATION_DATA},
+    {"step", DT_DECLARATION_STEP},   {"optimizer", DT_DECLARATION_OPTIMIZER},
 };
 
 static bool declares(const char *word) {
@@ -392,6 +423,19 @@ static void parse_language_option(dt_parser *p, dt_syntax *syntax, const dt_decl
     }
     dt_language_option option = {d->name, value->text, d->span, value->span};
     dt_list_push(p->arena, &syntax->options, option);
+}
+
+/* "mesh name" is what was just read. */
+static void parse_mesh(dt_parser *p, dt_syntax *syntax, dt_declaration *d) {
+    if (strcmp(d->name, "model") != 0) {
+        dt_diagnostic *error = dt_parser_error(p, d->span, "a mesh has one axis, model, and none that is called %s", d->name);
+        dt_diagnostic_help(error, "write mesh model = 4, say, for a model of 4 shards");
+        return;
+    }
+    if (!dt_parser_expect(p, DT_TOKEN_ASSIGN, "after mesh model")) return;
+    d->value = dt_parse_expression(p);
+    if (p->panicked) d->value->kind = DT_EXPRESSION_BROKEN;
+    dt_list_push(p->arena, &syntax->meshes, d);
 }
 
 /* every epoch, every 5 epochs */
@@ -458,6 +502,10 @@ static void parse_declaration_of(dt_parser *p, dt_syntax *syntax, dt_declaration
         parse_language_option(p, syntax, d);
         return;
     }
+    if (d->kind == DT_DECLARATION_MESH) {
+        parse_mesh(p, syntax, d);
+        return;
+    }
     bool is_value = kind == DT_DECLARATION_CONST || kind == DT_DECLARATION_OPTION || kind == DT_DECLARATION_LAUNCH || kind == DT_DECLARATION_DATA;
     if (is_value) {
         dt_parser_expect(p, DT_TOKEN_ASSIGN, "after the name");
@@ -491,7 +539,7 @@ static void parse_declaration(dt_parser *p, dt_syntax *syntax) {
     const char *spelling = word->text != NULL ? word->text : dt_token_spelling(word->kind), *meant = declares(spelling) ? spelling : NULL;
     if (meant == NULL) {
         dt_diagnostic *error =
-            complain(p, is_private ? what_is_private : "use, private, const, option, launch, fn, layer, model, optimizer, data or step",
+            complain(p, is_private ? what_is_private : "use, private, const, option, launch, mesh, fn, layer, model, optimizer, data or step",
                      is_private ? "after private" : "");
         bool helped = help_with_word(error, word);
         if (!helped && word->kind == DT_TOKEN_NAME) meant = dt_text_nearest(spelling, words, n_words);

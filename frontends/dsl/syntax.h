@@ -90,7 +90,7 @@ struct dt_expression {
 typedef enum dt_statement_kind {
     DT_STATEMENT_ASSIGN,     /* targets = value */
     DT_STATEMENT_WRITE,      /* targets[0] := value */
-    DT_STATEMENT_PARAM,      /* param name: type = value, trainable: … */
+    DT_STATEMENT_PARAM,      /* param name: type = value, trainable: …, shard: …, of: … */
     DT_STATEMENT_STATE,      /* state name[: type] = value */
     DT_STATEMENT_IF,         /* value, body, otherwise */
     DT_STATEMENT_FOR,        /* targets in value, body */
@@ -112,6 +112,8 @@ struct dt_statement {
     dt_expression *value;
     dt_type_syntax *type;
     dt_expression *trainable; /* PARAM; NULL: true */
+    dt_expression *shard;     /* PARAM: the dimension that shards split; NULL: none */
+    dt_expression *of;        /* PARAM: how many tensors stand side by side in it; NULL: 1 */
     dt_argument_list arguments;
     dt_block body, otherwise;
     dt_callable *callable;
@@ -122,6 +124,7 @@ typedef enum dt_declaration_kind {
     DT_DECLARATION_CONST,
     DT_DECLARATION_OPTION,
     DT_DECLARATION_LAUNCH,
+    DT_DECLARATION_MESH,
     DT_DECLARATION_FN,
     DT_DECLARATION_LAYER,
     DT_DECLARATION_MODEL,
@@ -135,7 +138,7 @@ struct dt_declaration {
     const char *name;
     bool is_private;      /* only its own file sees it */
     dt_span span;         /* of the name */
-    dt_expression *value; /* CONST, OPTION, DATA */
+    dt_expression *value; /* CONST, OPTION, DATA, MESH */
     dt_callable *callable;
     const char *from; /* STEP: its data, or NULL */
     dt_span from_span;
@@ -158,6 +161,7 @@ typedef struct dt_language_option {
 typedef struct dt_syntax {
     DT_LIST(dt_use) uses;
     DT_LIST(dt_language_option) options;
+    DT_LIST(dt_declaration *) meshes; /* `mesh model = value`: they declare no name */
     DT_LIST(dt_declaration *) declarations;
     bool incomplete; /* something was not understood, which was said, and what it would have declared is not known */
 } dt_syntax;

@@ -332,6 +332,8 @@ dt_status *dt_about_exchange(const dt_artifact *artifact, int64_t n_processes, c
     dt_device_spec spec;
     DT_TRY(dt_session_check_rounds(options->gather_rounds, options->shard_parameters));
     DT_TRY(dt_device_spec_parse(options->devices, &spec));
+    dt_session_options asked = {.shard_optimizer = options->shard_optimizer, .shard_parameters = options->shard_parameters};
+    DT_TRY(dt_session_check_shards(artifact, &asked, spec.kind->is_gpu));
     DT_TRY(dt_session_program(artifact, spec.kind->is_gpu, &artifact));
     layout of = {.artifact = artifact,
                  .kind = spec.kind,

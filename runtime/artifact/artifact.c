@@ -327,6 +327,10 @@ int64_t dt_artifact_microbatches(const dt_artifact *artifact, int64_t rows) {
     return n;
 }
 
+int64_t dt_artifact_shard_bytes(const dt_artifact *artifact, const dt_artifact_variable *variable) {
+    return variable->split.groups > 0 ? variable->bytes / artifact->n_shards : variable->bytes;
+}
+
 static void raise_to(int64_t *most, int64_t bytes) {
     if (bytes > *most) *most = bytes;
 }
@@ -343,7 +347,8 @@ static dt_artifact_bytes most_of_functions(const dt_artifact *artifact, bool gat
         raise_to(&most.partial, bytes->partial);
         raise_to(&most.replica, bytes->replica);
     }
-    return most;
+    int64_t n_shards = artifact->n_shards;
+    return (dt_artifact_bytes){most.shared * n_shards, most.core * n_shards, most.partial * n_shards, most.replica * n_shards};
 }
 
 dt_artifact_bytes dt_artifact_memory(const dt_artifact *artifact) {

@@ -47,12 +47,19 @@ typedef struct dt_artifact_location {
     int64_t line, column;
 } dt_artifact_location;
 
+/* How a variable is split over the logical shards of a model: its dimension `axis` is `groups` tensors side by side, of each of which every shard has
+ * its part. groups 0: it is not split, and all shards have all of it. */
+typedef struct dt_artifact_split {
+    int axis, groups;
+} dt_artifact_split;
+
 typedef struct dt_artifact_variable {
     const char *path;
     dt_variable_kind kind;
     bool trainable;
-    dt_artifact_tensor tensor; /* no rows */
+    dt_artifact_tensor tensor; /* no rows; of one that is split: all shards together */
     int64_t bytes;
+    dt_artifact_split split;
     dt_share share;        /* of a slot that processes may share out, and of a parameter that parameter servers may */
     double launch_default; /* of a launch value: what the initialiser writes */
     bool by_rows;          /* of artifact->by_rows: a table or a slot of one, of which steps take rows: it is no variable of theirs */
@@ -80,8 +87,9 @@ typedef struct dt_artifact_view {
 } dt_artifact_view;
 
 typedef struct dt_artifact_buffer {
-    dt_artifact_tensor tensor;
+    dt_artifact_tensor tensor; /* sharded: of one shard */
     dt_memory_space space;
+    bool sharded; /* there is one for each logical shard */
     int64_t offset,
         bytes; /* within its space, of a full microbatch; DT_ALL_ROWS: bytes of one microbatch's share, and no offset: it is allocated apart */
     int variable, input;          /* index, for those two spaces */
@@ -118,6 +126,7 @@ typedef struct dt_artifact_kernel {
     int loop;          /* the innermost one whose body it is in; -1: none. Those of a body stand side by side in their segment */
     int layer;         /* of its segment, from 1: it needs the parameters among the layer's buffers, and lays them out if it runs once. 0: of none */
     bool once;
+    bool sharded;      /* it is launched for each logical shard, and only such kernels touch sharded buffers */
     bool divided;      /* it does its part of the work a call: launch.part of launch.n_parts */
     bool for_examples; /* who computes no examples does without it */
     int n_buffers;
@@ -135,7 +144,8 @@ typedef struct dt_artifact_collective {
     dt_collective_kind kind;
     dt_reduction_op op;
     int source, target; /* buffers: REPLICA to DEVICE (all_reduce, all_gather) or REPLICA to REPLICA (reduce_scatter). The source of an all_reduce
-                           may be PARTIAL: then it is of the same segment, and read by nobody after it */
+                           may be PARTIAL: then it is of the same segment, and read by nobody after it. Both are sharded, or neither; of a
+                           shard_reduce the source alone is, and they are both REPLICA or both DEVICE */
     int complete_after; /* so many replica kernels of the segment the source is there, and used by none of the rest */
     dt_share share;     /* of an all_reduce: of the result each process needs its share alone, where the update is shared out. unit 0: all of it */
     const char *label;
@@ -266,6 +276,7 @@ typedef struct dt_artifact {
     const char *source_hash, *program_hash; /* 16 hex digits */
     int64_t capacity;                       /* most rows of a replica */
     int64_t microbatch_rows;                /* most rows of a microbatch: what memory is planned for */
+    int n_shards;                           /* logical shards of the model, DT_MOST_SHARDS or fewer; 1: it is not split */
     int n_objects, n_locations, n_variables, n_functions, n_steps, n_pipelines;
     const dt_artifact_object *objects;
     const dt_artifact_location *locations;
@@ -304,10 +315,13 @@ int dt_artifact_next_loop(const dt_artifact_function *function, int kernel, int 
 int dt_artifact_n_together(const dt_artifact_function *function, const int *kernels, int n, int around);
 /* How often a kernel in `loop` runs for a microbatch; once in none, -1. */
 int64_t dt_artifact_runs(const dt_artifact_function *function, int loop);
-/* How often all its kernels together do. */
-int64_t dt_artifact_n_launches(const dt_artifact_function *function);
+/* How often all its kernels together do, those that are sharded for each of so many shards. */
+int64_t dt_artifact_n_launches(const dt_artifact_function *function, int n_shards);
 /* Bytes from the beginning of its root to a buffer, in iteration iterations[number] of each loop. */
 int64_t dt_artifact_shift(const dt_artifact_function *function, int buffer, const int64_t *iterations);
+
+/* Bytes of a variable that one shard has: all, where it is not split. */
+int64_t dt_artifact_shard_bytes(const dt_artifact *artifact, const dt_artifact_variable *variable);
 
 /* Index, or -1. */
 int dt_artifact_find_variable(const dt_artifact *artifact, const char *path);
@@ -325,7 +339,7 @@ dt_status *dt_artifact_read_text_memory(const char *path, const void *bytes, siz
 int64_t dt_artifact_microbatches(const dt_artifact *artifact, int64_t rows);
 
 /* What a session takes: once in each memory (variables, replicated values), for each core (scratch), for each partial sum that a core has open
- * (runtime/execution/executor.h says how many), for each replica at capacity. */
+ * (runtime/execution/executor.h says how many), for each replica at capacity; all shards of a model together. */
 typedef struct dt_artifact_bytes {
     int64_t shared, core, partial, replica;
 } dt_artifact_bytes;

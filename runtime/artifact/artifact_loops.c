@@ -50,9 +50,10 @@ int64_t dt_artifact_runs(const dt_artifact_function *function, int loop) {
     return runs;
 }
 
-int64_t dt_artifact_n_launches(const dt_artifact_function *function) {
+int64_t dt_artifact_n_launches(const dt_artifact_function *function, int n_shards) {
     int64_t n = 0;
-    for (int k = 0; k < function->n_kernels; k++) n += dt_artifact_runs(function, function->kernels[k].loop);
+    for (int k = 0; k < function->n_kernels; k++)
+        n += dt_artifact_runs(function, function->kernels[k].loop) * (function->kernels[k].sharded ? n_shards : 1);
     return n;
 }
 
@@ -123,6 +124,8 @@ dt_status *dt_artifact_read_view(dt_artifact_reader *reader, const dt_json *buff
     view->strides = strides;
     const dt_artifact_buffer *root = &buffers[buffers[of].root];
     if (root->tensor.dtype != buffer->tensor.dtype) return dt_json_wrong(&item, "not of the type of its buffer");
+    if (buffer->sharded && !root->sharded) return dt_json_wrong(&item, "a part for each shard of a buffer that there is one of");
+    buffer->sharded = root->sharded;
     buffer->view = view;
     buffer->root = buffers[of].root;
     buffer->space = root->space;

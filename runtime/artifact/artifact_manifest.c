@@ -3,6 +3,7 @@
  * Order matters: functions are read before the steps and pipelines that name them. */
 #include "runtime/artifact/artifact_reader.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,30 @@ dt_status *dt_artifact_read_variable_share(const dt_json *object, dt_artifact_va
     return NULL;
 }
 
+/* "shard": every shard has the same part of each group. */
+static dt_status *read_split(const dt_artifact *artifact, const dt_json *object, dt_artifact_variable *variable) {
+    dt_json item;
+    int64_t axis, groups;
+    const dt_artifact_tensor *tensor = &variable->tensor;
+    if (!dt_json_has(object, "shard")) return NULL;
+    DT_TRY(dt_json_member(object, "shard", &item));
+    DT_TRY(dt_json_integer(&item, "axis", 0, tensor->n_dims - 1, &axis));
+    DT_TRY(dt_json_integer(&item, "groups", 1, INT_MAX, &groups));
+    if (artifact->n_shards == 1) return dt_json_wrong(object, "%s is split, and the program has one shard", variable->path);
+    if (variable->bytes == 0 || tensor->dims[axis] % (groups * artifact->n_shards) != 0)
+        return dt_json_wrong(object, "dimension %" PRId64 " of %s is not %" PRId64 " groups of %d equal parts", axis, variable->path, groups,
+                             artifact->n_shards);
+    variable->split = (dt_artifact_split){(int)axis, (int)groups};
+    return NULL;
+}
+
+static dt_status *read_n_shards(const dt_json *root, dt_artifact *artifact) {
+    int64_t n = 1;
+    if (dt_json_has(root, "shards")) DT_TRY(dt_json_integer(root, "shards", 1, DT_MOST_SHARDS, &n));
+    artifact->n_shards = (int)n;
+    return (n & (n - 1)) == 0 ? NULL : dt_json_wrong(root, "\"shards\": %" PRId64 " is no power of two", n);
+}
+
 static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root) {
     dt_artifact *artifact = reader->artifact;
     dt_json array;
@@ -159,6 +184,7 @@ static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root
         variable->bytes = variable->tensor.row_bytes;
         paths[item.index] = variable->path;
         DT_TRY(dt_artifact_read_variable_share(&item, variable));
+        DT_TRY(read_split(artifact, &item, variable));
         if (variable->kind == DT_VARIABLE_LAUNCH) DT_TRY(read_launch(&item, variable));
         if ((total += variable->bytes) > DT_MOST_BYTES) return dt_json_wrong(&item, "more elements than any memory holds");
         if (variable->kind != DT_VARIABLE_PARAMETER) continue;
@@ -388,6 +414,7 @@ dt_status *dt_artifact_read_manifest(dt_artifact_reader *reader, const dt_json *
     DT_TRY(read_hash(reader, root, "program_hash", &artifact->program_hash));
     DT_TRY(dt_json_integer(root, "capacity", 1, INT_MAX, &artifact->capacity));
     DT_TRY(dt_json_integer(root, "microbatch_rows", 1, artifact->capacity, &artifact->microbatch_rows));
+    DT_TRY(read_n_shards(root, artifact));
     DT_TRY(read_objects(reader, root));
     DT_TRY(check_texts(reader, root));
     DT_TRY(read_constants(reader, root));

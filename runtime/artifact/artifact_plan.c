@@ -17,9 +17,23 @@ static dt_status *read_variable_buffer(dt_artifact_reader *reader, const dt_json
     DT_TRY(dt_json_integer(item, "variable", 0, reader->artifact->n_variables - 1, &variable));
     buffer->variable = (int)variable;
     const dt_artifact_variable *about = &reader->artifact->variables[variable];
-    if (about->tensor.dtype != buffer->tensor.dtype || about->bytes != dt_artifact_tensor_bytes(reader->artifact, &buffer->tensor))
-        return dt_json_wrong(item, "not of the type and size of %s", about->path);
+    bool is_split = about->split.groups > 0;
+    if (about->tensor.dtype != buffer->tensor.dtype ||
+        dt_artifact_shard_bytes(reader->artifact, about) != dt_artifact_tensor_bytes(reader->artifact, &buffer->tensor))
+        return dt_json_wrong(item, "not of the type and size of %s%s", is_split ? "a shard of " : "", about->path);
+    if (buffer->sharded != is_split)
+        return dt_json_wrong(item, "%s is %s, and the buffer is not", about->path, is_split ? "split over shards" : "the same for all shards");
     return NULL;
+}
+
+/* Absent: there is one for all shards. Functions outside of steps and initialisers know of no shards. */
+static dt_status *read_sharded(const dt_artifact_reader *reader, const dt_json *item, dt_function_role role, bool *sharded) {
+    *sharded = false;
+    if (!dt_json_has(item, "sharded")) return NULL;
+    DT_TRY(dt_json_bool(item, "sharded", sharded));
+    if (!*sharded) return NULL;
+    if (reader->artifact->n_shards == 1) return dt_json_wrong(item, "sharded, and the program has one shard");
+    return role == DT_ROLE_INIT || dt_function_role_has_rows(role) ? NULL : dt_json_wrong(item, "only steps and initialisers have shards");
 }
 
 static dt_status *read_input_buffer(const dt_json *item, const dt_artifact_function *function, dt_artifact_buffer *buffer) {
@@ -51,10 +65,13 @@ static dt_status *read_buffer(dt_artifact_reader *reader, const dt_json *item, c
     buffer->space = (dt_memory_space)space;
     buffer->root = number;
     buffer->variable = buffer->input = -1;
+    DT_TRY(read_sharded(reader, item, function->role, &buffer->sharded));
     if (dt_json_has(item, "view")) return dt_artifact_read_view(reader, item, function, buffers, number);
     if (buffer->space == DT_MEMORY_VARIABLE && function->role != DT_ROLE_INIT && !is_step(function))
         return dt_json_wrong(item, "only a step reads variables");
     if (buffer->space == DT_MEMORY_VARIABLE) return read_variable_buffer(reader, item, buffer);
+    if (buffer->sharded && (buffer->space == DT_MEMORY_INPUT || buffer->space == DT_MEMORY_CONSTANT))
+        return dt_json_wrong(item, "all shards read the same inputs and constants");
     if (buffer->space == DT_MEMORY_INPUT) return read_input_buffer(item, function, buffer);
     DT_TRY(dt_json_integer(item, "bytes", dt_artifact_tensor_bytes(reader->artifact, &buffer->tensor), DT_MOST_BYTES, &buffer->bytes));
     if (buffer->tensor.has_rows && !is_step(function)) return dt_json_wrong(item, "only a step has rows");
@@ -147,6 +164,8 @@ static dt_status *read_writes(dt_artifact_reader *reader, const dt_json *object,
         if (!is_there_once || !has_argument(kernel, kernel->writes[w]))
             return dt_json_wrong(object, "\"writes\": %d is no buffer of the kernel's that is there once for all replicas", kernel->writes[w]);
         if (!kernel->once) return dt_json_wrong(object, "\"writes\": a kernel that runs for each replica writes nothing that is there once for all");
+        if (kernel->sharded && !buffer->sharded)
+            return dt_json_wrong(object, "\"writes\": a kernel that runs for each shard writes nothing that all shards have");
     }
     return NULL;
 }
@@ -174,6 +193,17 @@ static dt_status *read_gathers(dt_artifact_reader *reader, const dt_json *object
     return NULL;
 }
 
+/* A kernel that runs once for all shards has no shard whose buffers it could touch. */
+static dt_status *read_kernel_buffers(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function,
+                                      dt_artifact_kernel *kernel) {
+    DT_TRY(read_sharded(reader, item, function->role, &kernel->sharded));
+    DT_TRY(dt_artifact_read_indices(reader, item, "buffers", function->n_buffers, &kernel->n_buffers, &kernel->buffers));
+    for (int b = 0; b < kernel->n_buffers && !kernel->sharded; b++)
+        if (function->buffers[kernel->buffers[b]].sharded)
+            return dt_json_wrong(item, "%s runs once for all shards, and its buffer %d is one shard's", kernel->name, kernel->buffers[b]);
+    return NULL;
+}
+
 static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function) {
     dt_json array;
     DT_TRY(dt_json_array(plan, "kernels", &array, &function->n_kernels));
@@ -197,7 +227,7 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
             DT_TRY(dt_json_string(&item, "lines", &kernel->lines));
             kernel->lines = dt_arena_string(reader->arena, kernel->lines);
         }
-        DT_TRY(dt_artifact_read_indices(reader, &item, "buffers", function->n_buffers, &kernel->n_buffers, &kernel->buffers));
+        DT_TRY(read_kernel_buffers(reader, &item, function, kernel));
         DT_TRY(read_writes(reader, &item, function, kernel));
         DT_TRY(read_gathers(reader, &item, function, kernel));
         DT_TRY(read_amount(&item, "flops_per_row", &kernel->flops.per_row));
@@ -223,6 +253,13 @@ static bool is_partial_sum(const dt_artifact_buffer *source, const dt_artifact_c
            source->tensor.dtype != DT_BF16;
 }
 
+/* A shard_reduce: within a microbatch, or once for all. */
+static bool reduces_shards(const dt_artifact_buffer *source, const dt_artifact_buffer *target) {
+    bool rows = source->tensor.has_rows && !source->tensor.has_all_rows, is_of_replica = source->space == DT_MEMORY_REPLICA;
+    bool same_rows = source->tensor.has_rows == target->tensor.has_rows && source->tensor.has_all_rows == target->tensor.has_all_rows;
+    return source->space == target->space && same_rows && (is_of_replica || (source->space == DT_MEMORY_DEVICE && !rows));
+}
+
 /* A collective's two sides: of one type, of shapes that belong together, in the spaces that the executor serves. */
 static dt_status *check_collective(const dt_json *item, const dt_artifact_function *function, const dt_artifact_collective *collective) {
     const dt_artifact_buffer *source = &function->buffers[collective->source], *target = &function->buffers[collective->target];
@@ -235,8 +272,10 @@ static dt_status *check_collective(const dt_json *item, const dt_artifact_functi
     case DT_COLLECTIVE_ALL_REDUCE: fits = fits && !source->tensor.has_rows && !target->tensor.has_rows && target->space == DT_MEMORY_DEVICE; break;
     case DT_COLLECTIVE_ALL_GATHER: fits = fits && rows && target->tensor.has_all_rows && target->space == DT_MEMORY_DEVICE; break;
     case DT_COLLECTIVE_REDUCE_SCATTER: fits = fits && source->tensor.has_all_rows && target_rows && target->space == DT_MEMORY_REPLICA; break;
-    case DT_COLLECTIVE_SHARD_REDUCE: fits = false; break;
+    case DT_COLLECTIVE_SHARD_REDUCE: fits = reduces_shards(source, target); break;
     }
+    bool over_shards = collective->kind == DT_COLLECTIVE_SHARD_REDUCE;
+    fits = fits && (over_shards ? source->sharded && !target->sharded : source->sharded == target->sharded);
     if (!fits || source->view != NULL || target->view != NULL)
         return dt_json_wrong(item, "%s and %s are not the two sides of such a collective", source->tensor.name, target->tensor.name);
     if (collective->kind != DT_COLLECTIVE_ALL_GATHER && collective->op == DT_REDUCTION_SUM && source->tensor.dtype == DT_BOOL)
@@ -351,6 +390,7 @@ static dt_status *check_result(dt_artifact_reader *reader, const dt_json *item, 
         dt_artifact_tensor_bytes(reader->artifact, &buffer->tensor) != dt_artifact_tensor_bytes(reader->artifact, &result->tensor))
         return dt_json_wrong(item, "not of the type and size of its buffer %s", buffer->tensor.name);
     if (buffer->view != NULL) return dt_json_wrong(item, "its buffer %s is part of another one", buffer->tensor.name);
+    if (buffer->sharded) return dt_json_wrong(item, "its buffer %s differs from shard to shard", buffer->tensor.name);
     if (!is_step(function)) return NULL;
     bool split = buffer->space == DT_MEMORY_REPLICA || (buffer->space == DT_MEMORY_INPUT && buffer->tensor.has_rows);
     if (split != result->tensor.has_rows || buffer->space == DT_MEMORY_SCRATCH)

@@ -117,7 +117,7 @@ static void add_part(const dt_exchange *exchange, const dt_schedule_sum *sum, co
 
 static dt_operation sums_of(const dt_exchange *exchange, const dt_schedule_round *round, dt_arena *arena) {
     dt_tree_reduction *parts = DT_NEW_ARRAY(arena, dt_tree_reduction, round->n_sums * exchange->n_regions);
-    dt_operation_reduce reduce = {0, parts};
+    dt_operation_reduce reduce = {.reductions = parts};
     for (int s = 0; s < round->n_sums; s++)
         for (int r = 0; r < exchange->n_regions; r++) add_part(exchange, &round->sums[s], &exchange->regions[r], arena, &reduce, parts);
     return (dt_operation){.kind = DT_OPERATION_REDUCE, .reduce = reduce};

@@ -43,10 +43,18 @@ typedef struct dt_operation_launch {
     int64_t iteration;       /* of the innermost loop that it is in; -1: it is in none */
 } dt_operation_launch;
 
+/* What is combined where that is the shards' values of one tensor, of a microbatch or of all, and not what microbatches left. */
+typedef struct dt_over_shards {
+    const char *label;
+    int segment;
+    const dt_launch *rows; /* of a tensor with rows: the microbatch's launch values, which say how many are valid; else NULL */
+} dt_over_shards;
+
 /* Tensors that are reduced together. */
 typedef struct dt_operation_reduce {
     int n;
     const dt_tree_reduction *reductions; /* [n] */
+    const dt_over_shards *over_shards;   /* NULL: over microbatches, or copies */
 } dt_operation_reduce;
 
 typedef struct dt_operation_transfer {

@@ -73,6 +73,9 @@ static dt_status *view_variable(dtrt_session *session, int variable, dtrt_array 
     DT_TRY(find_whole(session, variable, &about));
     DT_TRY(dt_session_usable(session->session));
     const void *data = dt_ranges_memory(session->session, variable);
+    if (data == NULL && about->split.groups > 0)
+        return dt_error(DT_UNIMPLEMENTED, "%s is split over the shards of the model, and lies nowhere in one piece: copy it with dtrt_read",
+                        about->path);
     if (data == NULL)
         return dt_error(DT_UNIMPLEMENTED, "%s is in a device's memory, which the host cannot read in place: copy it with dtrt_read", about->path);
     *view = (dtrt_array){.data = data, .dtype = (dtrt_dtype)about->tensor.dtype, .n_dims = about->tensor.n_dims, .dims = about->tensor.dims};

@@ -22,7 +22,7 @@ static void place_results(dt_example_function *instance) {
     for (int i = 0; i < plan->n_results; i++) {
         int buffer = plan->results[i].buffer;
         if (plan->buffers[buffer].space != DT_MEMORY_INPUT)
-            instance->results[i] = dt_executor_memory_address(&instance->executor.memory, instance->function, buffer, 0, 0);
+            instance->results[i] = dt_executor_memory_address(&instance->executor.memory, instance->function, buffer, 0, 0, 0);
     }
 }
 
@@ -40,6 +40,7 @@ static dt_status *create_guarded(dt_example_function *instance, const dt_kernels
     instance->domain = (dt_memory_domain){.device = executor->device,
                                           .n_executors = 1,
                                           .n_parts = 1,
+                                          .n_shards = 1,
                                           .n_rounds = 1,
                                           .layout = dt_state_layout_of((dt_process_roles){.n_processes = 1}, DT_SHARES_NOTHING)};
     dt_memory_domain_lay_out(&instance->domain, artifact, 1, instance->function, instance->arena);

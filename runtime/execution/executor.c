@@ -403,17 +403,19 @@ static void place_inputs(const dt_executor *executor, const dt_executor_function
 
 /* ---- running ---- */
 
-/* The launch values of each microbatch: those of the batch, and which rows of it are its own. */
+/* The launch values of each microbatch and held shard: those of the batch, and which rows of it are its own. */
 static void fill_launches(dt_executor *executor, const dt_run_values *values) {
     const dt_executor_memory *memory = &executor->memory;
     dt_bad_index *records = dt_executor_memory_records(memory);
-    for (int m = 0; m <= memory->n_microbatches; m++) {
+    for (int l = 0; l < dt_executor_memory_n_launches(memory); l++) {
+        int m = dt_executor_memory_microbatch_of(memory, l);
         bool once = m == memory->n_microbatches;
         int64_t microbatch = memory->first_microbatch + (once ? 0 : m);
-        dt_launch *launch = &executor->launches[m];
+        dt_launch *launch = &executor->launches[l];
         *launch = values->launch;
         launch->rows = dt_microbatches_valid_rows(&memory->rows, microbatch, values->launch.valid);
         launch->row_offset = values->launch.row_offset + dt_microbatches_first_row(&memory->rows, microbatch);
+        launch->shard = executor->domain->first_shard + l - dt_executor_memory_launch(memory, m, 0);
         launch->bad_index = &records[executor->group != NULL ? m : 0];
         launch->part = once ? executor->part : 0;
         launch->n_parts = once ? executor->domain->n_parts : 1;

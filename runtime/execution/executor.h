@@ -86,8 +86,8 @@ typedef struct dt_executor {
     char *host; /* NULL: the device's memory is the host's */
     dt_host_exchange exchange;
     char *host_slots[DT_INPUT_SLOTS];
-    dt_launch *launches;     /* [n_microbatches + 1]; the last one is for kernels that run once */
-    dt_bad_index *bad_index; /* [n_microbatches + 1], one a launch; without a group the first one for all */
+    dt_launch *launches;     /* [dt_executor_memory_n_launches]; the last ones are for kernels that run once */
+    dt_bad_index *bad_index; /* [n_microbatches + 1], one for all shards; without a group the first one for all */
     int64_t *aggregates;
 
     int slot;                                /* of inputs that the last run read */
@@ -102,7 +102,7 @@ typedef struct dt_executor {
 typedef struct dt_run_values {
     int function;
     const void *const *inputs; /* rows of this process; NULL: those that were staged last */
-    dt_launch launch;          /* all but rows, bad_index and parts; row_offset: of the first row of all */
+    dt_launch launch;          /* all but rows, shard, bad_index and parts; row_offset: of the first row of all */
     const char *step;          /* for messages */
 } dt_run_values;
 

@@ -108,29 +108,42 @@ void dt_memory_print_sharing(const dt_artifact *artifact, int wanted, dt_process
 
 /* ---- layout ---- */
 
-/* Lays out `n` spaces, of which each takes so much, and besides so much for each microbatch of all. */
-static void lay_space_out(dt_space_layout *space, int64_t n, int64_t bytes, int64_t gathered, int n_all_microbatches, int64_t *end) {
+/* Lays out `n` spaces, of which each takes so much for each shard, and besides so much for each microbatch of all. */
+static void lay_space_out(dt_space_layout *space, int64_t n, int n_shards, int64_t bytes, int64_t gathered, int n_all_microbatches, int64_t *end) {
     space->gathered = dt_memory_padded(bytes);
-    space->stride = sum(space->gathered, product(gathered, n_all_microbatches));
+    space->shard_stride = sum(space->gathered, product(gathered, n_all_microbatches));
+    space->stride = product(space->shard_stride, n_shards);
     space->start = dt_memory_take(end, product(space->stride, n));
 }
 
 /* Further apart than any memory is large. */
 static char *not_allocated(const dt_memory_domain *domain) { return (char *)(uintptr_t)((1 + (uint64_t)domain->number) << 44); }
 
+/* Where a variable is, all of whose shards are side by side. One that is split is not shared out. */
+static void lay_variable_out(dt_memory_domain *domain, const dt_artifact *artifact, int v) {
+    const dt_artifact_variable *variable = &artifact->variables[v];
+    dt_byte_range own = dt_state_layout_share(&domain->layout, variable);
+    bool is_split = variable->split.groups > 0;
+    int64_t bytes = dt_memory_padded(is_split ? dt_artifact_shard_bytes(artifact, variable) : own.n_bytes);
+    assert(!is_split || own.n_bytes == variable->bytes);
+    domain->variable_strides[v] = is_split ? bytes : 0;
+    domain->variables[v] = dt_memory_take(&domain->bytes, is_split ? product(bytes, domain->n_shards) : bytes) - own.first;
+}
+
 void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artifact, int n_all_microbatches, int wanted, dt_arena *arena) {
     int64_t device = 0, gathered = 0;
     domain->bytes = 0;
     domain->memory = not_allocated(domain);
     domain->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
+    domain->variable_strides = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
+    if (domain->n_shards == 0) domain->n_shards = artifact->n_shards;
     if (domain->layout.gathers) { /* places come first: what would be before the share of a variable is memory then, although nobody touches it */
         domain->gathering = dt_gathering_of(artifact, wanted, domain->layout.parameters, domain->n_rounds, arena);
         domain->gathering_space = dt_memory_take(&domain->bytes, product(domain->gathering->bytes, DT_NONBLOCKING_PLACES));
     }
     for (int v = 0; v < artifact->n_variables; v++) {
         if (!dt_memory_has_variable(artifact, wanted, v) || !dt_memory_domain_has_variable(domain, v)) continue;
-        dt_byte_range own = dt_state_layout_share(&domain->layout, &artifact->variables[v]);
-        domain->variables[v] = dt_memory_take(&domain->bytes, dt_memory_padded(own.n_bytes)) - own.first;
+        lay_variable_out(domain, artifact, v);
     }
     for (int f = 0; f < artifact->n_functions; f++) {
         bool is_placed = domain->gathering != NULL && domain->gathering->functions[f].segments != NULL;
@@ -142,7 +155,7 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
         device = domain->placement->bytes.device;
         gathered = domain->placement->gathered.device;
     }
-    lay_space_out(&domain->device_space, 1, device, gathered, n_all_microbatches, &domain->bytes);
+    lay_space_out(&domain->device_space, 1, domain->n_shards, device, gathered, n_all_microbatches, &domain->bytes);
 }
 
 static void raise_all_to(dt_space_bytes *most, const dt_space_bytes *bytes) {
@@ -154,33 +167,33 @@ static void raise_all_to(dt_space_bytes *most, const dt_space_bytes *bytes) {
 static void lay_spaces_out(dt_executor_memory *memory, int wanted) {
     const dt_artifact *artifact = memory->artifact;
     dt_space_bytes bytes = {0}, gathered = {0};
-    int n = memory->n_all_microbatches;
+    int n = memory->n_all_microbatches, n_shards = memory->domain->n_shards;
     for (int f = 0; f < artifact->n_functions; f++) {
         if (!dt_memory_has(artifact, wanted, f)) continue;
         raise_all_to(&bytes, &artifact->functions[f].bytes);
         raise_all_to(&gathered, &artifact->functions[f].gathered);
     }
-    lay_space_out(&memory->scratch_space, memory->n_together, bytes.scratch, gathered.scratch, n, &memory->bytes);
+    lay_space_out(&memory->scratch_space, memory->n_together, n_shards, bytes.scratch, gathered.scratch, n, &memory->bytes);
     if (memory->domain->gathering != NULL) {
         const int64_t *sum_bytes = memory->domain->gathering->sum_bytes;
         bytes.partial = sum_bytes[DT_SUM_STAYS];
         int n_places = memory->domain->n_rounds > 1 ? 1 : DT_NONBLOCKING_PLACES; /* of several rounds all that leaves in the last one has its place */
-        lay_space_out(&memory->leaving_space, n_places * memory->sums.n_slots, sum_bytes[DT_SUM_LEAVES], 0, n, &memory->bytes);
-        lay_space_out(&memory->across_space, memory->sums_across.n_slots, sum_bytes[DT_SUM_ACROSS], gathered.partial, n, &memory->bytes);
+        lay_space_out(&memory->leaving_space, n_places * memory->sums.n_slots, 1, sum_bytes[DT_SUM_LEAVES], 0, n, &memory->bytes);
+        lay_space_out(&memory->across_space, memory->sums_across.n_slots, 1, sum_bytes[DT_SUM_ACROSS], gathered.partial, n, &memory->bytes);
     }
-    lay_space_out(&memory->partial_space, memory->sums.n_slots, bytes.partial, gathered.partial, n, &memory->bytes);
-    lay_space_out(&memory->microbatch_space, memory->n_microbatches, bytes.replica, gathered.replica, n, &memory->bytes);
+    lay_space_out(&memory->partial_space, memory->sums.n_slots, n_shards, bytes.partial, gathered.partial, n, &memory->bytes);
+    lay_space_out(&memory->microbatch_space, memory->n_microbatches, n_shards, bytes.replica, gathered.replica, n, &memory->bytes);
 }
 
 /* What the host writes before a step and reads after it. */
 static void lay_exchange_out(dt_executor_memory *memory, int wanted) {
     const dt_artifact *artifact = memory->artifact;
-    int64_t n_launches = (int64_t)memory->n_microbatches + 1;
+    int64_t n_records = (int64_t)memory->n_microbatches + 1, n_launches = dt_executor_memory_n_launches(memory);
     for (int s = 0; s < artifact->n_steps; s++)
         if (dt_memory_has(artifact, wanted, artifact->steps[s].function))
             dt_memory_raise_to(&memory->n_aggregates, artifact->steps[s].aggregate_starts[artifact->steps[s].n_aggregates]);
     memory->launch_space = dt_memory_take(&memory->bytes, product((int64_t)sizeof(dt_launch), n_launches));
-    memory->record_space = dt_memory_take(&memory->bytes, product((int64_t)sizeof(dt_bad_index), n_launches));
+    memory->record_space = dt_memory_take(&memory->bytes, product((int64_t)sizeof(dt_bad_index), n_records));
     memory->aggregate_space = dt_memory_take(&memory->bytes, 8 * memory->n_aggregates);
     memory->bytes = rounded(memory->bytes, CACHE_LINE);
 }
@@ -231,9 +244,11 @@ void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind
 
 /* ---- addresses ---- */
 
-/* Where a buffer is in space number `i` of those that lie in `of`. */
-static char *place_in(const dt_executor_memory *memory, char *of, const dt_space_layout *space, int64_t i, const dt_artifact_buffer *buffer) {
+/* Where a buffer is, for that shard, in space number `i` of those that lie in `of`. */
+static char *place_in(const dt_executor_memory *memory, char *of, const dt_space_layout *space, int64_t i, const dt_artifact_buffer *buffer,
+                      int shard) {
     int64_t offset = buffer->tensor.has_all_rows ? space->gathered + buffer->offset * memory->n_all_microbatches : buffer->offset;
+    if (buffer->sharded) offset += shard * space->shard_stride;
     return of + space->start + i * space->stride + offset;
 }
 
@@ -248,12 +263,12 @@ const dt_partial_sums *dt_executor_memory_sums(const dt_executor_memory *memory,
     return gathered != NULL && gathered->sums[b].kind == DT_SUM_ACROSS ? &memory->sums_across : &memory->sums;
 }
 
-char *dt_executor_memory_partial(const dt_executor_memory *memory, int f, int b, int slot) {
+char *dt_executor_memory_partial(const dt_executor_memory *memory, int f, int b, int shard, int slot) {
     const dt_artifact_buffer *buffer = &memory->artifact->functions[f].buffers[b];
     const dt_gathered_function *gathered = gathered_of(memory, f);
     const dt_space_layout *space = &memory->partial_space;
     if (gathered != NULL && gathered->sums[b].kind == DT_SUM_ACROSS) space = &memory->across_space;
-    if (gathered == NULL || buffer->tensor.has_all_rows) return place_in(memory, memory->memory, space, slot, buffer);
+    if (gathered == NULL || buffer->tensor.has_all_rows) return place_in(memory, memory->memory, space, slot, buffer, shard);
     if (gathered->sums[b].kind == DT_SUM_LEAVES) {
         space = &memory->leaving_space;
         slot += gathered->sums[b].place * memory->sums.n_slots;
@@ -262,11 +277,11 @@ char *dt_executor_memory_partial(const dt_executor_memory *memory, int f, int b,
 }
 
 /* Of a sum of shares where all of it would begin. */
-static char *device_address(const dt_executor_memory *memory, int f, int b) {
+static char *device_address(const dt_executor_memory *memory, int f, int b, int shard) {
     const dt_artifact_buffer *buffer = &memory->artifact->functions[f].buffers[b];
     const dt_memory_domain *domain = memory->domain;
     const dt_gathered_function *gathered = gathered_of(memory, f);
-    if (gathered == NULL || buffer->tensor.has_all_rows) return place_in(memory, domain->memory, &domain->device_space, 0, buffer);
+    if (gathered == NULL || buffer->tensor.has_all_rows) return place_in(memory, domain->memory, &domain->device_space, 0, buffer, shard);
     assert(gathered->device[b] != DT_NOT_PLACED);
     dt_byte_range own = dt_memory_share_of_tensor(gathered->shares[b], &buffer->tensor, domain->layout.parameters);
     return domain->memory + domain->device_space.start + gathered->device[b] - own.first;
@@ -279,16 +294,17 @@ static int scratch_of(const dt_executor_memory *memory, int microbatch) {
     return first >= 0 && microbatch > first ? microbatch - first : 0;
 }
 
-char *dt_executor_memory_address(const dt_executor_memory *memory, int f, int b, int microbatch, int slot) {
+char *dt_executor_memory_address(const dt_executor_memory *memory, int f, int b, int microbatch, int shard, int slot) {
     const dt_artifact_function *function = &memory->artifact->functions[f];
     const dt_artifact_buffer *buffer = &function->buffers[b];
     const dt_memory_domain *domain = memory->domain;
+    assert(shard < domain->n_shards);
     switch (buffer->space) {
-    case DT_MEMORY_VARIABLE: return domain->memory + domain->variables[buffer->variable];
-    case DT_MEMORY_DEVICE: return device_address(memory, f, b);
-    case DT_MEMORY_SCRATCH: return place_in(memory, memory->memory, &memory->scratch_space, scratch_of(memory, microbatch), buffer);
-    case DT_MEMORY_PARTIAL: return dt_executor_memory_partial(memory, f, b, dt_executor_memory_sums(memory, f, b)->slots[microbatch]);
-    case DT_MEMORY_REPLICA: return place_in(memory, memory->memory, &memory->microbatch_space, microbatch, buffer);
+    case DT_MEMORY_VARIABLE: return dt_memory_domain_variable(domain, buffer->variable, shard);
+    case DT_MEMORY_DEVICE: return device_address(memory, f, b, shard);
+    case DT_MEMORY_SCRATCH: return place_in(memory, memory->memory, &memory->scratch_space, scratch_of(memory, microbatch), buffer, shard);
+    case DT_MEMORY_PARTIAL: return dt_executor_memory_partial(memory, f, b, shard, dt_executor_memory_sums(memory, f, b)->slots[microbatch]);
+    case DT_MEMORY_REPLICA: return place_in(memory, memory->memory, &memory->microbatch_space, microbatch, buffer, shard);
     case DT_MEMORY_CONSTANT: return (char *)memory->artifact->constants + buffer->offset; /* kernels do not write constants */
     case DT_MEMORY_INPUT:
         assert(memory->slots > 0);

@@ -8,7 +8,8 @@
  *                       | inputs of slot 0 | of slot 1
  *
  * In a space, what has the rows of all replicas comes after all else: the plan has sizes and offsets for one microbatch, and there are so many times
- * as much.
+ * as much. Where a model is split into logical shards, each space is there once for each shard that the domain holds, one after another: sharded
+ * buffers lie in their shard's, all others in the first. Of a variable that is split, the parts of the shards lie one after another.
  *
  * A memory domain is one memory with what is stored once in it: the executors of one machine's cores share one, a GPU is one by itself. Spaces are
  * shared by all functions, which never run at once. Inputs have slots only where a device cannot read them in the host's memory: while a step reads
@@ -47,7 +48,8 @@ enum {
 /* A space, as often as there is one. */
 typedef struct dt_space_layout {
     int64_t start, stride; /* of the first one, from the start of all; from one to the next */
-    int64_t gathered;      /* in each: where what has the rows of all replicas begins */
+    int64_t shard_stride;  /* in each: from a held shard to the next */
+    int64_t gathered;      /* in each of these: where what has the rows of all replicas begins */
 } dt_space_layout;
 
 /* What processes are asked to share out: the optimizer's states (ZeRO-1); parameters as well, gathered layer by layer (ZeRO-3). */
@@ -85,6 +87,7 @@ typedef struct dt_memory_domain {
     int number;        /* of the session's domains; the first one is the central one, where there is one */
     int n_executors;
     int n_parts;                   /* of kernels that run once: executors that do one, the first ones */
+    int first_shard, n_shards;     /* logical shards that it holds; n_shards 0, which laying out replaces: all */
     const dt_placement *placement; /* NULL: it has, and runs, all that is there once */
     bool is_allocated;
     char *memory; /* until it is allocated, an address that no other domain has: lists are made of such addresses to see how long they are */
@@ -92,6 +95,7 @@ typedef struct dt_memory_domain {
     dt_state_layout layout;
     int64_t *variables; /* [n_variables] from its start; 0 of one that it does not have. Of one that is shared out, the first element, which may be
                            another's: less than 0 */
+    int64_t *variable_strides; /* [n_variables] from a held shard to the next; 0 of one that is not split */
     dt_space_layout device_space;
     int n_rounds;                  /* at least 1: microbatches go through all layers in so many, and parameters are gathered in each */
     const dt_gathering *gathering; /* NULL: all parameters are whole */
@@ -148,6 +152,10 @@ static inline bool dt_memory_domain_has_buffer(const dt_memory_domain *domain, i
     if (buffers[buffer].space == DT_MEMORY_VARIABLE) return dt_memory_domain_has_variable(domain, buffers[buffer].variable);
     return dt_memory_domain_is_whole(domain) || domain->placement->functions[function].common[buffer];
 }
+/* Where a variable is that it has: of one that is split, number `shard` of the shards that it holds. */
+static inline char *dt_memory_domain_variable(const dt_memory_domain *domain, int variable, int shard) {
+    return domain->memory + domain->variables[variable] + shard * domain->variable_strides[variable];
+}
 static inline bool dt_memory_domain_runs(const dt_memory_domain *domain, int function, int kernel) {
     return dt_memory_domain_is_whole(domain) || !domain->placement->functions[function].central[kernel];
 }
@@ -156,24 +164,35 @@ static inline bool dt_memory_domain_runs(const dt_memory_domain *domain, int fun
 void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artifact, int n_all_microbatches, int wanted, dt_arena *arena);
 void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind *kind, int wanted, dt_arena *arena);
 
-/* Where buffer `buffer` of `function` is for microbatch `microbatch` of this executor: the first of whose input slot `slot`, if it is an input, which
- * must then be in a slot. */
-char *dt_executor_memory_address(const dt_executor_memory *memory, int function, int buffer, int microbatch, int slot);
+/* Where buffer `buffer` of `function` is for microbatch `microbatch` of this executor, and for number `shard` of the shards that are held, if it is
+ * sharded: of input slot `slot`, if it is an input, which must then be in a slot. */
+char *dt_executor_memory_address(const dt_executor_memory *memory, int function, int buffer, int microbatch, int shard, int slot);
 /* Which slots of the partial space are a root's. */
 const dt_partial_sums *dt_executor_memory_sums(const dt_executor_memory *memory, int function, int buffer);
 /* Where something is in the place of a layer. */
 static inline char *dt_memory_domain_place(const dt_memory_domain *domain, int place, int64_t offset) {
     return domain->memory + domain->gathering_space + place * domain->gathering->bytes + offset;
 }
-/* Where a root of the partial space is in its slot `slot`. */
-char *dt_executor_memory_partial(const dt_executor_memory *memory, int function, int buffer, int slot);
+/* Where a root of the partial space is in its slot `slot`, for such a shard. */
+char *dt_executor_memory_partial(const dt_executor_memory *memory, int function, int buffer, int shard, int slot);
 
-/* As the device sees them. There is a launch and a record for each microbatch, and one more for kernels that run once. */
+/* As the device sees them. There is a record for each microbatch, and one more for kernels that run once; for each of these a launch for each held
+ * shard: dt_executor_memory_launch. */
 static inline dt_launch *dt_executor_memory_launches(const dt_executor_memory *memory) {
     return (dt_launch *)(memory->memory + memory->launch_space);
 }
 static inline dt_bad_index *dt_executor_memory_records(const dt_executor_memory *memory) {
     return (dt_bad_index *)(memory->memory + memory->record_space);
+}
+/* Which launch is that of a microbatch, or n_microbatches, and a held shard; and the microbatch of a launch. */
+static inline int dt_executor_memory_launch(const dt_executor_memory *memory, int microbatch, int shard) {
+    return microbatch * memory->domain->n_shards + shard;
+}
+static inline int dt_executor_memory_microbatch_of(const dt_executor_memory *memory, ptrdiff_t launch) {
+    return (int)(launch / memory->domain->n_shards);
+}
+static inline int dt_executor_memory_n_launches(const dt_executor_memory *memory) {
+    return dt_executor_memory_launch(memory, memory->n_microbatches + 1, 0);
 }
 /* Eight bytes each. */
 static inline int64_t *dt_executor_memory_aggregates(const dt_executor_memory *memory) {

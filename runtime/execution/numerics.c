@@ -1,6 +1,8 @@
 /* numerics: see numerics.h. */
 #include "runtime/execution/numerics.h"
 
+#include "runtime/execution/shard_pieces.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -77,9 +79,18 @@ static void look_at_part(dt_executor *executor, dt_numerics what, const dt_artif
     look(executor, what, &own, NULL, data + part.first, 0, 0);
 }
 
-static dt_byte_range own_share(const dt_executor *executor, int variable) {
+/* What the domain has of a variable. */
+static void look_at_variable(dt_executor *executor, int v) {
     const dt_memory_domain *domain = executor->memory.domain;
-    return dt_state_layout_share(&domain->layout, &executor->memory.artifact->variables[variable]);
+    const dt_artifact_variable *variable = &executor->memory.artifact->variables[v];
+    dt_numerics what = {.place = DT_NUMERICS_VARIABLE, .segment = -1, .position = v, .index = v};
+    dt_byte_range own = dt_state_layout_share(&domain->layout, variable);
+    dt_shard_piece piece;
+    for (int64_t first = own.first; first < own.first + own.n_bytes; first += piece.n_bytes) {
+        piece = dt_shard_piece_at(variable, executor->memory.artifact->n_shards, (dt_byte_range){first, own.first + own.n_bytes - first});
+        const char *data = dt_memory_domain_variable(domain, v, piece.shard - domain->first_shard) + piece.at;
+        look_at_part(executor, what, &variable->tensor, data - first, (dt_byte_range){first, piece.n_bytes});
+    }
 }
 
 void dt_numerics_begin(dt_executor *executor, const dt_run_values *values) {
@@ -94,9 +105,7 @@ void dt_numerics_begin(dt_executor *executor, const dt_run_values *values) {
         look(executor, (dt_numerics){.place = DT_NUMERICS_INPUT, .segment = -2, .position = i, .index = i}, &function->inputs[i], NULL,
              values->inputs[i], n_rows, executor->first_row);
     for (int v = 0; v < artifact->n_variables && function->role != DT_ROLE_INIT; v++)
-        if (!artifact->variables[v].by_rows)
-            look_at_part(executor, (dt_numerics){.place = DT_NUMERICS_VARIABLE, .segment = -1, .position = v, .index = v},
-                         &artifact->variables[v].tensor, memory->domain->memory + memory->domain->variables[v], own_share(executor, v));
+        if (!artifact->variables[v].by_rows) look_at_variable(executor, v);
 }
 
 /* How a buffer of the kernel is cut of which each process writes its share, where they share out the update; unit 0: it is not. */
@@ -136,7 +145,8 @@ static void look_at_launch(dt_executor *executor, const dt_operation_launch *lau
     const dt_launch *values = launch->values;
     dt_numerics what = {.place = DT_NUMERICS_KERNEL, .segment = launch->segment, .position = launch->position, .index = launch->kernel};
     what.iteration = launch->iteration;
-    what.microbatch = executor->memory.first_microbatch + (values - executor->launches);
+    what.microbatch = executor->memory.first_microbatch + dt_executor_memory_microbatch_of(&executor->memory, values - executor->launches);
+    what.shard = kernel->sharded ? values->shard : -1;
     if (!kernel->once && values->rows == 0 && function->role == DT_ROLE_STEP) return;
     for (int i = 0; i < kernel->n_buffers; i++) {
         const dt_artifact_buffer *buffer = &function->buffers[kernel->buffers[i]];
@@ -146,8 +156,30 @@ static void look_at_launch(dt_executor *executor, const dt_operation_launch *lau
     }
 }
 
+/* What is combined of the shards' values of a tensor: of one with rows those that are valid. */
+static void look_at_shards(dt_executor *executor, const dt_operation_reduce *reduce) {
+    const dt_tree_reduction *one = &reduce->reductions[0];
+    const dt_over_shards *over = reduce->over_shards;
+    dt_numerics what = {.place = DT_NUMERICS_SHARDS_SUM, .segment = over->segment, .position = AFTER_KERNELS, .variable = -1};
+    int64_t n = (int64_t)one->n_elements, n_rows = 1;
+    snprintf(what.label, sizeof what.label, "%s", over->label);
+    if (over->rows != NULL) {
+        int m = dt_executor_memory_microbatch_of(&executor->memory, over->rows - executor->launches);
+        what.microbatch = executor->memory.first_microbatch + m;
+        n_rows = dt_microbatches_rows(&executor->memory.rows, what.microbatch);
+    }
+    dt_artifact_tensor tensor = {.dtype = one->dtype, .has_rows = over->rows != NULL};
+    tensor.row_bytes = n / n_rows * (int64_t)dt_dtype_bytes(tensor.dtype);
+    if (one->combine == DT_REDUCTION_SUM)
+        look(executor, what, &tensor, NULL, one->targets[0], tensor.has_rows ? over->rows->rows : 0, tensor.has_rows ? over->rows->row_offset : 0);
+}
+
 static void look_at_sums(dt_executor *executor, const dt_operation_reduce *reduce, const char *label, int segment) {
     dt_numerics what = {.place = DT_NUMERICS_SUM, .segment = segment, .position = AFTER_KERNELS, .variable = -1};
+    if (reduce->over_shards != NULL) {
+        look_at_shards(executor, reduce);
+        return;
+    }
     snprintf(what.label, sizeof what.label, "%s", label != NULL ? label : "");
     for (int r = 0; r < reduce->n; r++) {
         const dt_tree_reduction *one = &reduce->reductions[r];
@@ -183,12 +215,13 @@ static dt_status *at_first_line(dt_status *status, const char *lines) {
 
 dt_status *dt_numerics_status(const dt_numerics *found, const dt_artifact *artifact, const dt_run_values *values) {
     const dt_artifact_function *function = &artifact->functions[values->function];
-    char where[192], row[64] = "", iteration[32] = "";
+    char where[224], row[64] = "", iteration[32] = "", shard[32] = "";
     if (found->place == DT_NUMERICS_FINITE) return NULL;
     if (found->n_rows == 1) snprintf(row, sizeof row, ", row %" PRId64, found->row);
     if (found->n_rows > 1) snprintf(row, sizeof row, ", rows %" PRId64 " to %" PRId64, found->row, found->row + found->n_rows - 1);
     if (found->place == DT_NUMERICS_KERNEL && found->iteration >= 0) snprintf(iteration, sizeof iteration, ", iteration %" PRId64, found->iteration);
-    snprintf(where, sizeof where, "%.80s step %" PRId64 "%s%s", values->step, values->launch.counter + 1, row, iteration);
+    if (found->place == DT_NUMERICS_KERNEL && found->shard >= 0) snprintf(shard, sizeof shard, ", shard %" PRId64, found->shard);
+    snprintf(where, sizeof where, "%.80s step %" PRId64 "%s%s%s", values->step, values->launch.counter + 1, row, shard, iteration);
     if (function->role == DT_ROLE_INIT) snprintf(where, sizeof where, "the initial values");
     const char *name = name_of(found->value);
     switch (found->place) {
@@ -201,6 +234,9 @@ dt_status *dt_numerics_status(const dt_numerics *found, const dt_artifact *artif
                                artifact->variables[found->index].path);
     case DT_NUMERICS_SUM:
         return dt_error(DT_OUT_OF_RANGE, "%s: the sum over replicas of %s is %s (element %" PRId64 "), though what is added is finite: it overflows",
+                        where, found->label, name, found->element);
+    case DT_NUMERICS_SHARDS_SUM:
+        return dt_error(DT_OUT_OF_RANGE, "%s: the sum over shards of %s is %s (element %" PRId64 "), though what is added is finite: it overflows",
                         where, found->label, name, found->element);
     default: break;
     }

@@ -14,12 +14,14 @@ typedef enum dt_numerics_place {
     DT_NUMERICS_INPUT,
     DT_NUMERICS_VARIABLE, /* it held that before the step */
     DT_NUMERICS_KERNEL,
-    DT_NUMERICS_SUM /* over microbatches and replicas */
+    DT_NUMERICS_SUM,       /* over microbatches and replicas */
+    DT_NUMERICS_SHARDS_SUM /* over shards */
 } dt_numerics_place;
 
 typedef struct dt_numerics {
     int64_t place;
     int64_t segment, position, microbatch; /* what comes first is less; position: of the kernel in its segment; microbatch: of all */
+    int64_t shard;                         /* that the kernel ran for, or -1 */
     int64_t iteration;                     /* of the innermost loop that the kernel is in, or -1 */
     int64_t index;                         /* of the input, the variable or the kernel */
     int64_t variable;                      /* that the kernel wrote it to, or -1 */

@@ -11,6 +11,7 @@ typedef struct builder {
     const dt_artifact_function *function;
     int number; /* of the function */
     int slot;
+    int shard;                    /* of those that are held: whose sharded buffers are meant */
     const dt_artifact_step *step; /* whose function it is; NULL: it is no step's */
     int n_aggregates;
     int collective;                  /* number of the next one */
@@ -52,21 +53,20 @@ static char *address(const builder *in, int buffer, int microbatch) {
     int root = in->function->buffers[buffer].root;
     int64_t offset = in->layer != NULL ? dt_layer_offset(in->layer, in->function->buffers, root) : -1;
     char *start = offset >= 0 ? dt_memory_domain_place(in->memory->domain, in->place, offset)
-                              : dt_executor_memory_address(in->memory, in->number, root, microbatch, in->slot);
+                              : dt_executor_memory_address(in->memory, in->number, root, microbatch, in->shard, in->slot);
     return start + dt_artifact_shift(in->function, buffer, in->iterations);
 }
 
 static void add(builder *in, dt_operation operation) { dt_list_push(in->arena, &in->made.list, operation); }
 
+/* How often something is there: for each held shard, or once. */
+static int n_copies(const builder *in, bool sharded) { return sharded ? in->memory->domain->n_shards : 1; }
+
 /* ---- kernels ---- */
 
-/* Launch values number `launch`: those of a microbatch, or the last ones, for kernels that run once. */
-static void add_launch(builder *in, int k, int microbatch, int launch) {
+/* Launch values number `launch` of each shard: those of a microbatch, or the last ones, for kernels that run once. */
+static void add_launch_of_shard(builder *in, int k, int microbatch, int launch) {
     const dt_artifact_kernel *kernel = &in->function->kernels[k];
-    if (!in->memory->domain->layout.holds && kernel->for_examples) {
-        in->position++;
-        return;
-    }
     void **buffers = DT_NEW_ARRAY(in->arena, void *, kernel->n_buffers);
     for (int i = 0; i < kernel->n_buffers; i++) {
         const dt_artifact_buffer *buffer = &in->function->buffers[kernel->buffers[i]];
@@ -86,11 +86,22 @@ static void add_launch(builder *in, int k, int microbatch, int launch) {
                                  .kernel = k,
                                  .entry = entry,
                                  .buffers = buffers,
-                                 .values = dt_executor_memory_launches(in->memory) + launch,
+                                 .values = dt_executor_memory_launches(in->memory) + dt_executor_memory_launch(in->memory, launch, in->shard),
                                  .segment = in->segment,
-                                 .position = in->position++,
+                                 .position = in->position + in->shard,
                                  .iteration = kernel->loop >= 0 ? in->iterations[kernel->loop] : -1};
     add(in, (dt_operation){.kind = DT_OPERATION_LAUNCH, .launch = added});
+}
+
+/* How many positions of a segment a launch of the kernel takes. */
+static int n_positions(const builder *in, const dt_artifact_kernel *kernel) { return kernel->sharded ? in->memory->artifact->n_shards : 1; }
+
+static void add_launch(builder *in, int k, int microbatch, int launch) {
+    const dt_artifact_kernel *kernel = &in->function->kernels[k];
+    if (in->memory->domain->layout.holds || !kernel->for_examples)
+        for (in->shard = 0; in->shard < n_copies(in, kernel->sharded); in->shard++) add_launch_of_shard(in, k, microbatch, launch);
+    in->shard = 0;
+    in->position += n_positions(in, kernel);
 }
 
 /* Launches of the kernels, and of those in loops once for each iteration. */
@@ -232,8 +243,8 @@ static dt_tree_reduction merge_of(builder *in, const dt_partial_merge *merge, co
     dt_tree_source *sources = DT_NEW_ARRAY(in->arena, dt_tree_source, 2);
     void **target = DT_NEW(in->arena, void *);
     assert(buffer->tensor.dtype != DT_F16 && buffer->tensor.dtype != DT_BF16);
-    sources[0] = (dt_tree_source){dt_executor_memory_partial(in->memory, in->number, buffer->root, merge->left), 1};
-    sources[1] = (dt_tree_source){dt_executor_memory_partial(in->memory, in->number, buffer->root, merge->right), 1};
+    sources[0] = (dt_tree_source){dt_executor_memory_partial(in->memory, in->number, buffer->root, in->shard, merge->left), 1};
+    sources[1] = (dt_tree_source){dt_executor_memory_partial(in->memory, in->number, buffer->root, in->shard, merge->right), 1};
     *target = (void *)sources[0].values;
     return (dt_tree_reduction){.dtype = buffer->tensor.dtype,
                                .combine = collective->op,
@@ -245,6 +256,12 @@ static dt_tree_reduction merge_of(builder *in, const dt_partial_merge *merge, co
                                .targets = target};
 }
 
+/* How many parts a collective is: one for each held shard of what is sharded. What combines shards crosses nothing. */
+static int n_parts(const builder *in, const dt_artifact_collective *collective) {
+    if (collective->kind == DT_COLLECTIVE_SHARD_REDUCE) return 0;
+    return n_copies(in, in->function->buffers[collective->source].sharded);
+}
+
 /* Whether a sum is added up as microbatches go through the segment, or through one layer of it. */
 static bool is_merged(const builder *in, const dt_artifact_collective *collective, const dt_layer *layer, const dt_partial_sums *sums) {
     bool is_of_layer = layer == NULL || (collective->complete_after > layer->first && collective->complete_after <= layer->end);
@@ -254,13 +271,17 @@ static bool is_merged(const builder *in, const dt_artifact_collective *collectiv
 /* Of the segment's partial sums, or a layer's, what `microbatch` makes complete: merges from number m on. Returns the first one that has to wait. */
 static int add_merges(builder *in, const dt_artifact_segment *segment, const dt_layer *layer, const dt_partial_sums *sums, int microbatch, int m) {
     int n_partial = 0;
-    for (int c = 0; c < segment->n_collectives; c++) n_partial += is_merged(in, &segment->collectives[c], layer, sums);
+    for (int c = 0; c < segment->n_collectives; c++)
+        if (is_merged(in, &segment->collectives[c], layer, sums)) n_partial += n_parts(in, &segment->collectives[c]);
     while (m < sums->n_merges && sums->merges[m].after < microbatch) m++;
     for (; m < sums->n_merges && sums->merges[m].after == microbatch; m++) {
         if (n_partial == 0) continue;
         dt_tree_reduction *reductions = add_reductions(in, n_partial);
         for (int c = 0; c < segment->n_collectives; c++)
-            if (is_merged(in, &segment->collectives[c], layer, sums)) *reductions++ = merge_of(in, &sums->merges[m], &segment->collectives[c]);
+            for (in->shard = 0; is_merged(in, &segment->collectives[c], layer, sums) && in->shard < n_parts(in, &segment->collectives[c]);
+                 in->shard++)
+                *reductions++ = merge_of(in, &sums->merges[m], &segment->collectives[c]);
+        in->shard = 0;
     }
     return m;
 }
@@ -372,7 +393,7 @@ static dt_collective_part layer_part(const builder *in, const dt_gathered *one) 
     dt_collective_part part = copied_part(in, one->buffer, true, true, "parameters");
     void **source = DT_NEW(in->arena, void *);
     part.shares = shares_of(in, variable->share, part.n);
-    *source = dt_executor_memory_address(in->memory, in->number, one->buffer, 0, 0) +
+    *source = dt_executor_memory_address(in->memory, in->number, one->buffer, 0, 0, 0) +
               part.shares[in->memory->domain->layout.sharing.process] * (int64_t)dt_dtype_bytes(part.dtype);
     part.sources = source;
     part.needs = DT_NEEDED_BY_ALL;
@@ -407,9 +428,11 @@ static bool leaves(const builder *in, int s, int collective) {
     return false;
 }
 
-/* What does not. */
+/* What does not, in parts. */
 static int n_staying(const builder *in, int s) {
-    int n = in->function->segments[s].n_collectives;
+    const dt_artifact_segment *segment = &in->function->segments[s];
+    int n = 0;
+    for (int c = 0; c < segment->n_collectives; c++) n += n_parts(in, &segment->collectives[c]);
     for (int l = 0; in->layers != NULL && l < in->layers[s].n; l++) n -= in->layers[s].layers[l].n_sums;
     return n;
 }
@@ -444,8 +467,11 @@ static void append_parts(builder *in, int s, part_list *parts) {
     }
     for (int c = 0; c < segment->n_collectives; c++) {
         if (leaves(in, s, c)) continue;
-        dt_collective_part part = part_of(in, &segment->collectives[c]);
-        dt_list_push(in->arena, parts, part);
+        for (in->shard = 0; in->shard < n_parts(in, &segment->collectives[c]); in->shard++) {
+            dt_collective_part part = part_of(in, &segment->collectives[c]);
+            dt_list_push(in->arena, parts, part);
+        }
+        in->shard = 0;
     }
 }
 
@@ -461,12 +487,72 @@ const dt_collective_part *dt_operations_collectives(const dt_operations_options 
     return parts.items;
 }
 
+/* ---- shards ---- */
+
+/* Rows that a buffer holds for a microbatch; 1 of a tensor without. */
+static int64_t n_rows(const builder *in, const dt_artifact_tensor *tensor, int microbatch) {
+    const dt_executor_memory *memory = in->memory;
+    if (tensor->has_all_rows) return memory->rows.rows * (memory->n_all_microbatches / memory->rows.per_replica);
+    return tensor->has_rows ? dt_microbatches_rows(&memory->rows, memory->first_microbatch + microbatch) : 1;
+}
+
+/* A tree over the shards, all of which are held: of a microbatch, or of what is there once. */
+static void add_shard_reduction(builder *in, const dt_artifact_collective *collective, int microbatch) {
+    const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
+    int n = in->memory->domain->n_shards;
+    dt_tree_source *sources = DT_NEW_ARRAY(in->arena, dt_tree_source, n);
+    void **target = DT_NEW(in->arena, void *);
+    dt_tree_reduction *reduction = DT_NEW(in->arena, dt_tree_reduction);
+    dt_over_shards *over = DT_NEW(in->arena, dt_over_shards);
+    assert(n == in->memory->artifact->n_shards);
+    for (in->shard = 0; in->shard < n; in->shard++) sources[in->shard] = (dt_tree_source){address(in, collective->source, microbatch), 1};
+    in->shard = 0;
+    *target = address(in, collective->target, microbatch);
+    *reduction = (dt_tree_reduction){.dtype = tensor->dtype,
+                                     .combine = collective->op,
+                                     .n_leaves = n,
+                                     .n_sources = n,
+                                     .sources = sources,
+                                     .n_elements = (size_t)n_rows(in, tensor, microbatch) * n_elements(tensor),
+                                     .n_targets = 1,
+                                     .targets = target};
+    dt_operation reduce = {.kind = DT_OPERATION_REDUCE, .reduce = {1, reduction, over}};
+    *over = (dt_over_shards){.label = collective->label, .segment = in->segment};
+    if (tensor->has_rows && !tensor->has_all_rows)
+        over->rows = dt_executor_memory_launches(in->memory) + dt_executor_memory_launch(in->memory, microbatch, 0);
+    if (reduction->n_elements > 0) add(in, reduce);
+}
+
+static bool reduces_shards(const builder *in, const dt_artifact_collective *collective, dt_memory_space space) {
+    return collective->kind == DT_COLLECTIVE_SHARD_REDUCE && in->function->buffers[collective->source].space == space;
+}
+
+/* What is of microbatches each executor does for its own, and meets nobody. What is there once the first executor of the domain does, when nobody is
+ * at what was in the target's place; the others go on when it has. */
+static void add_shard_reductions(builder *in, int s) {
+    const dt_artifact_segment *segment = &in->function->segments[s];
+    int n_once = 0;
+    for (int m = 0; m < n_microbatches(in); m++)
+        for (int c = 0; c < segment->n_collectives; c++)
+            if (reduces_shards(in, &segment->collectives[c], DT_MEMORY_REPLICA)) add_shard_reduction(in, &segment->collectives[c], m);
+    for (int c = 0; c < segment->n_collectives; c++) n_once += reduces_shards(in, &segment->collectives[c], DT_MEMORY_DEVICE);
+    if (n_once == 0) return;
+    if (in->apart) add_meeting(in);
+    for (int c = 0; c < segment->n_collectives && in->options->part == 0; c++)
+        if (reduces_shards(in, &segment->collectives[c], DT_MEMORY_DEVICE)) add_shard_reduction(in, &segment->collectives[c], 0);
+    in->apart = true;
+    if (n_staying(in, s) == 0) add_meeting(in);
+}
+
 /* ---- aggregates ---- */
 
+/* Whether it is the result of what crosses replicas. */
 static bool is_exchanged(const builder *in, int buffer) {
     for (int s = 0; s < in->function->n_segments; s++)
-        for (int c = 0; c < in->function->segments[s].n_collectives; c++)
-            if (in->function->segments[s].collectives[c].target == buffer) return true;
+        for (int c = 0; c < in->function->segments[s].n_collectives; c++) {
+            const dt_artifact_collective *collective = &in->function->segments[s].collectives[c];
+            if (collective->target == buffer && collective->kind != DT_COLLECTIVE_SHARD_REDUCE) return true;
+        }
     return false;
 }
 
@@ -512,7 +598,7 @@ dt_status *dt_operations_check(const dt_artifact *artifact, bool is_gpu, int n_m
     };
     for (int f = 0; f < artifact->n_functions; f++) {
         const dt_artifact_function *function = &artifact->functions[f];
-        int64_t n = dt_artifact_n_launches(function), most = is_gpu ? MOST_OF_GPU : MOST_OF_CPU;
+        int64_t n = dt_artifact_n_launches(function, artifact->n_shards), most = is_gpu ? MOST_OF_GPU : MOST_OF_CPU;
         int n_times = function->role == DT_ROLE_STEP && n_microbatches > 0 ? n_microbatches : 1; /* some kernels run once */
         if (n > most / n_times)
             return dt_error(DT_INVALID_ARGUMENT,
@@ -528,9 +614,10 @@ dt_status *dt_operations_check(const dt_artifact *artifact, bool is_gpu, int n_m
 static void add_complete(builder *in, int s, int n_done) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     dt_operation complete = {.kind = DT_OPERATION_COMPLETE,
-                             .collective = {.first = in->collective, .n = segment->n_collectives, .segment = s, .complete_after = n_done}};
+                             .collective = {.first = in->collective, .n = n_staying(in, s), .segment = s, .complete_after = n_done}};
     bool any = false;
-    for (int c = 0; c < segment->n_collectives && !any; c++) any = segment->collectives[c].complete_after == n_done;
+    for (int c = 0; c < segment->n_collectives && !any; c++)
+        any = segment->collectives[c].complete_after == n_done && n_parts(in, &segment->collectives[c]) > 0;
     if (any && n_done < segment->n_replica_kernels) add(in, complete);
 }
 
@@ -589,8 +676,10 @@ static void add_layers(builder *in, int s, int n_once) {
 static void add_segment(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     int n = n_microbatches(in), n_last = in->memory->n_together < n ? in->memory->n_together : n, n_once = 0;
-    for (int i = 0; i < segment->n_device_kernels; i++)
-        n_once += (int)dt_artifact_runs(in->function, in->function->kernels[segment->device_kernels[i]].loop);
+    for (int i = 0; i < segment->n_device_kernels; i++) {
+        const dt_artifact_kernel *kernel = &in->function->kernels[segment->device_kernels[i]];
+        n_once += (int)dt_artifact_runs(in->function, kernel->loop) * n_positions(in, kernel);
+    }
     in->segment = s;
     in->position = 0;
     add_once(in, s);
@@ -614,10 +703,11 @@ static void add_segment(builder *in, int s) {
         }
         add_complete(in, s, end);
     }
-    in->apart = true;
+    in->apart |= segment->n_replica_kernels > 0;
+    add_shard_reductions(in, s);
     if (n_staying(in, s) > 0)
         add_collectives(in, s, n_staying(in, s));
-    else if (segment->n_collectives > 0)
+    else if (in->layers != NULL && segment->n_collectives > 0)
         add_meeting(in);
 }
 

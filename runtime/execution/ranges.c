@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "runtime/devices/host_memory.h"
 #include "runtime/execution/session_state.h"
+#include "runtime/execution/shard_pieces.h"
 
 #include <string.h>
 
@@ -42,16 +43,39 @@ static dt_byte_range intersection(dt_byte_range a, dt_byte_range b) {
 
 static char *table_of(const dt_session *session, int variable) { return dt_row_tables_memory(dt_row_steps_tables(session->rows), variable); }
 
-/* The bytes of a domain that has them. */
-static char *address_in(const dt_memory_domain *domain, int variable, dt_byte_range range) {
-    return domain->memory + domain->variables[variable] + range.first;
+/* The bytes that a range begins with, of a domain that has them: as many as lie side by side. */
+static char *address_in(const dt_session *session, const dt_memory_domain *domain, int variable, dt_byte_range range, size_t *n_bytes) {
+    const dt_artifact_variable *about = &session->artifact->variables[variable];
+    dt_shard_piece piece = dt_shard_piece_at(about, session->artifact->n_shards, range);
+    *n_bytes = (size_t)piece.n_bytes;
+    return dt_memory_domain_variable(domain, variable, piece.shard - domain->first_shard) + piece.at;
+}
+
+static dt_status *read_from(const dt_session *session, const dt_memory_domain *domain, int variable, dt_byte_range range, char *data) {
+    size_t n;
+    for (int64_t done = 0; done < range.n_bytes; done += (int64_t)n) {
+        const char *source = address_in(session, domain, variable, (dt_byte_range){range.first + done, range.n_bytes - done}, &n);
+        DT_TRY(dt_device_read(domain->device, data + done, source, n));
+    }
+    return NULL;
+}
+
+static dt_status *write_to(const dt_session *session, const dt_memory_domain *domain, int variable, dt_byte_range range, const char *data) {
+    size_t n;
+    for (int64_t done = 0; done < range.n_bytes; done += (int64_t)n) {
+        char *target = address_in(session, domain, variable, (dt_byte_range){range.first + done, range.n_bytes - done}, &n);
+        DT_TRY(dt_device_write(domain->device, target, data + done, n));
+    }
+    return NULL;
 }
 
 const void *dt_ranges_memory(const dt_session *session, int variable) {
     dt_byte_range own = dt_ranges_own(session, variable);
     if (own.n_bytes < session->artifact->variables[variable].bytes) return NULL;
     if (session->artifact->variables[variable].by_rows) return table_of(session, variable);
-    return session->domains[0].device->kind->reads_host ? address_in(&session->domains[0], variable, own) : NULL;
+    size_t n;
+    const char *first = address_in(session, &session->domains[0], variable, own, &n);
+    return session->domains[0].device->kind->reads_host && n == (size_t)own.n_bytes ? first : NULL;
 }
 
 dt_status *dt_ranges_read(dt_session *session, int device, int variable, dt_byte_range range, void *data) {
@@ -64,7 +88,7 @@ dt_status *dt_ranges_read(dt_session *session, int device, int variable, dt_byte
     }
     const dt_memory_domain *domain = session->executors[dt_session_first_executor(session, device)].domain;
     if (!dt_memory_domain_has_variable(domain, variable)) domain = &session->domains[0];
-    return dt_device_read(domain->device, data, address_in(domain, variable, range), (size_t)range.n_bytes);
+    return read_from(session, domain, variable, range, data);
 }
 
 dt_status *dt_ranges_write(dt_session *session, int variable, dt_byte_range range, const void *data) {
@@ -80,7 +104,7 @@ dt_status *dt_ranges_write(dt_session *session, int variable, dt_byte_range rang
     for (int d = 0; d < session->n_domains; d++) {
         const dt_memory_domain *domain = &session->domains[d];
         if (!dt_memory_domain_has_variable(domain, variable)) continue;
-        DT_TRY(dt_device_write(domain->device, address_in(domain, variable, here), from, (size_t)here.n_bytes));
+        DT_TRY(write_to(session, domain, variable, here, from));
     }
     return NULL;
 }

@@ -1,5 +1,6 @@
-/* ranges: bytes of a session's variables, by variable and range, wherever they lie: whole or a share of them in the memory of devices, or a table's
- * rows. Checkpoints, weights, what servers give to workers, launch values and applications read and write variables by these calls alone.
+/* ranges: bytes of a session's variables, by variable and range, wherever they lie: whole or a share of them in the memory of devices, part by part
+ * where a variable is split over shards of the model (shard_pieces.h), or in a table's rows. Checkpoints, weights, what servers give to workers,
+ * launch values and applications read and write variables by these calls alone.
  *
  * Each process has one range of each variable: all of it, its share, its rows, or nothing. Those of all processes in order are the variable, once,
  * where they are shared out; else each has all. Threads: those of the session. */
@@ -23,7 +24,8 @@ dt_status *dt_ranges_write(dt_session *session, int variable, dt_byte_range rang
  */
 dt_status *dt_ranges_collect(dt_session *session, int variable, dt_byte_range range, void *data);
 
-/* Where all of a variable is, valid as long as the session; NULL where the host cannot read the device's memory, or this process has not all. */
+/* Where all of a variable is, valid as long as the session; NULL where the host cannot read the device's memory, where
+ * shards have its parts, or where this process has not all. */
 const void *dt_ranges_memory(const dt_session *session, int variable);
 
 #endif

@@ -107,6 +107,7 @@ static dt_status *choose_gpus(dt_session *session) {
 static dt_status *check_options(dt_session *session) {
     dt_session_options *options = &session->options;
     DT_TRY(dt_device_spec_parse(options->devices != NULL ? options->devices : "cpu", &session->spec));
+    DT_TRY(dt_session_check_shards(session->artifact, options, session->spec.kind->is_gpu));
     if (options->by_rows)
         DT_TRY(dt_row_steps_program(session->artifact, options, session->spec.kind->is_gpu, &session->artifact));
     else
@@ -767,7 +768,7 @@ static dt_status *read_rows(const dt_session *session, int function, const dt_ar
             int64_t rows = dt_microbatches_valid_rows(&memory->rows, memory->first_microbatch + m, session->batch.rows);
             size_t bytes = (size_t)(rows * result->tensor.row_bytes);
             if (bytes == 0) continue;
-            DT_TRY(dt_device_read(session->executors[e].device, data, dt_executor_memory_address(memory, function, result->buffer, m, 0), bytes));
+            DT_TRY(dt_device_read(session->executors[e].device, data, dt_executor_memory_address(memory, function, result->buffer, m, 0, 0), bytes));
             data += bytes;
         }
     }
@@ -788,8 +789,8 @@ dt_status *dt_session_result(dt_session *session, int step, int index, void *dat
         return NULL;
     }
     if (result->tensor.has_rows) return read_rows(session, number, result, data);
-    return dt_device_read(session->executors[0].device, data, dt_executor_memory_address(&session->executors[0].memory, number, result->buffer, 0, 0),
-                          (size_t)bytes);
+    const void *source = dt_executor_memory_address(&session->executors[0].memory, number, result->buffer, 0, 0, 0);
+    return dt_device_read(session->executors[0].device, data, source, (size_t)bytes);
 }
 
 int64_t dt_session_last_rows(const dt_session *session) { return dt_session_own_rows(session, session->batch.rows); }

@@ -83,6 +83,9 @@ dt_status *dt_session_program(const dt_artifact *artifact, bool is_gpu, const dt
 /* Whether a session of these plans may have so many replicas, of so many rows each. */
 dt_status *dt_session_check_shape(const dt_artifact *program, int64_t replicas, int64_t rows);
 
+/* Whether a session may be like that of a model that is split into shards. */
+dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session_options *options, bool is_gpu);
+
 /* Whether a session may have so many rounds (gather_rounds). */
 dt_status *dt_session_check_rounds(int64_t rounds, bool shards_parameters);
 

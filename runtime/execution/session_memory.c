@@ -73,7 +73,8 @@ static void print_what_fits(const dt_session *session, int64_t available, dt_tex
     enum {
         MOST_PROCESSES = 64
     };
-    bool is_one = session->n_processes == 1 && session->spec.kind->reads_host && !session->options.forward_only && !session->options.by_rows;
+    bool is_one = session->n_processes == 1 && session->spec.kind->reads_host && !session->options.forward_only && !session->options.by_rows &&
+                  session->artifact->n_shards == 1;
     for (int k = 0; k < 2 && is_one; k++)
         for (int n = 2; n <= session->options.replicas && n <= MOST_PROCESSES; n *= 2) {
             int64_t bytes = bytes_over(session, n, kinds[k].sharing);

@@ -46,6 +46,30 @@ dt_status *dt_session_check_shape(const dt_artifact *artifact, int64_t replicas,
     return NULL;
 }
 
+/* What has a part of the variables alone does not know of shards yet. */
+dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session_options *options, bool is_gpu) {
+    static const char leave_out[] = "leave the option out";
+    const struct {
+        bool is_asked;
+        const char *what, *instead;
+    } refused[] = {
+        {options->shard_optimizer, "--shard-optimizer", leave_out},
+        {options->shard_parameters, "--shard-parameters", leave_out},
+        {options->central, "--placement central", leave_out},
+        {options->by_rows != DT_BY_ROWS_NOT, "--rows", leave_out},
+        {dt_processes_roles(options->processes).n_servers > 0, "parameter servers", "train without servers"},
+        {is_gpu, "a GPU", "use --devices cpu"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused && artifact->n_shards > 1; i++)
+        if (refused[i].is_asked)
+            return dt_error(
+                DT_FAILED_PRECONDITION,
+                "%s with the model of %s, which is split into %d shards: such a model is trained on CPUs, by processes that each have all "
+                "of it; %s, or compile the program for one shard",
+                refused[i].what, artifact->path, artifact->n_shards, refused[i].instead);
+    return NULL;
+}
+
 dt_status *dt_session_check_rounds(int64_t rounds, bool shards_parameters) {
     if (rounds == 0 || (rounds > 0 && rounds <= MOST_ROUNDS && shards_parameters)) return NULL;
     return dt_error(DT_INVALID_ARGUMENT, "--gather-rounds %" PRId64 ": there may be 1 to %d, with --shard-parameters", rounds, MOST_ROUNDS);

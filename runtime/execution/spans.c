@@ -30,7 +30,9 @@ static dt_span span_of(const dt_executor *executor, const dt_operation *one, con
     dt_span span;
     switch (one->kind) {
     case DT_OPERATION_LAUNCH: return span_of_launch(executor, &one->launch, context);
-    case DT_OPERATION_REDUCE: return dt_executor_span(DT_SPAN_REDUCE, "reduce", label, context, 0);
+    case DT_OPERATION_REDUCE:
+        if (one->reduce.over_shards != NULL) label = one->reduce.over_shards->label;
+        return dt_executor_span(DT_SPAN_REDUCE, "reduce", label, context, 0);
     case DT_OPERATION_TRANSFER:
         span = dt_executor_span(DT_SPAN_TRANSFER, "transfer", label, context, 0);
         span.bytes = n_sent_bytes(&one->transfer);

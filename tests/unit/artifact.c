@@ -200,7 +200,7 @@ static void loops_and_views_become_structs(void **state) {
     assert_int_equal(train->buffers[14].input, 0);
     assert_true(dt_artifact_loop_is_within(train, 1, 0) && !dt_artifact_loop_is_within(train, 0, 1));
     assert_int_equal(dt_artifact_runs(train, 1), 6);
-    assert_int_equal(dt_artifact_n_launches(train), train->n_kernels + 2);
+    assert_int_equal(dt_artifact_n_launches(train, 1), train->n_kernels + 2);
     assert_int_equal(dt_artifact_shift(train, 14, (int64_t[]){0, 0}), 8);
     assert_int_equal(dt_artifact_shift(train, 14, (int64_t[]){2, 1}), 0);
     dt_artifact_close(artifact);

@@ -153,11 +153,36 @@ static void declarations(void **state) {
     dt_arena_destroy(arena);
 }
 
+static void a_mesh_and_what_it_splits(void **state) {
+    (void)state;
+    dt_arena *arena = dt_arena_create();
+    size_t n_errors;
+    dt_syntax *syntax = parse(arena,
+                              "mesh model = 2 * n\n"
+                              "model M(x: f32[B, 4]) {\n"
+                              "    param w: f32[4, 8] = zeros(), shard: -1, of: 2, trainable: false\n"
+                              "    param b: f32[8] = zeros(), of: a + 1, shard: none\n"
+                              "    return x @ w + b\n}\n",
+                              &n_errors);
+    assert_int_equal(n_errors, 0);
+    assert_int_equal(syntax->declarations.n, 1);
+    assert_int_equal(syntax->meshes.n, 1);
+    assert_int_equal(syntax->meshes.items[0]->value->kind, DT_EXPRESSION_BINARY);
+    const dt_block *body = &syntax->declarations.items[0]->callable->body;
+    const dt_statement *w = body->items[0], *b = body->items[1];
+    assert_true(w->shard != NULL && w->of->kind == DT_EXPRESSION_INT && w->trainable->kind == DT_EXPRESSION_BOOL);
+    assert_true(b->shard->kind == DT_EXPRESSION_NONE && b->of->kind == DT_EXPRESSION_BINARY && b->trainable == NULL);
+    dt_arena_destroy(arena);
+}
+
 static void words_of_declarations_stay_names(void **state) {
     (void)state;
     dt_arena *arena = dt_arena_create();
     size_t n_errors;
-    parse(arena, "fn f(step, data, state) {\n    update = step + data\n    state = update\n    return state\n}\n", &n_errors);
+    parse(arena,
+          "const mesh = 1\nfn f(step, data, state, shard, of) {\n    update = step + data + mesh\n    state = update\n    shard, of = g(shard: of)\n "
+          "   return state\n}\n",
+          &n_errors);
     assert_int_equal(n_errors, 0);
     dt_arena_destroy(arena);
 }
@@ -193,6 +218,7 @@ int main(void) {
         cmocka_unit_test(operators_bind),
         cmocka_unit_test(calls_indices_and_names),
         cmocka_unit_test(declarations),
+        cmocka_unit_test(a_mesh_and_what_it_splits),
         cmocka_unit_test(words_of_declarations_stay_names),
         cmocka_unit_test(one_mistake_does_not_hide_the_next),
         cmocka_unit_test(nesting_is_bounded),

@@ -92,10 +92,10 @@ static void scratch_is_there_without_microbatches(void **state) {
     functions[train].buffers = buffers;
     functions[train].bytes.scratch = buffers[SCRATCH].offset + buffers[SCRATCH].bytes;
     changed.functions = functions;
-    dt_memory_domain domain = {0};
+    dt_memory_domain domain = {.n_shards = 1};
     dt_executor_memory memory = {.artifact = &changed, .domain = &domain, .n_together = 1, .n_all_microbatches = 4, .rows = {4, 2, 2}};
     dt_executor_memory_lay_out(&memory, &dt_device_null, train, arena);
-    ptrdiff_t at = dt_executor_memory_address(&memory, train, SCRATCH, 0, 0) - memory.memory;
+    ptrdiff_t at = dt_executor_memory_address(&memory, train, SCRATCH, 0, 0, 0) - memory.memory;
     assert_in_range(at, memory.scratch_space.start, memory.bytes - buffers[SCRATCH].bytes);
     assert_int_equal(at, memory.scratch_space.start + buffers[SCRATCH].offset);
 }

@@ -496,10 +496,10 @@ static void set_own_copies(const dt_local_hub *hub, const crossing_piece *piece,
     if (gathers) {
         put(piece, part, (const char *)part->sources[0] + from_share * bytes, (range_share){(size_t)first, (size_t)n, piece->own.first}, arena,
             &copies);
-        piece->exchange->before = (dt_operation_reduce){(int)copies.before.n, copies.before.items};
+        piece->exchange->before = (dt_operation_reduce){.n = (int)copies.before.n, .reductions = copies.before.items};
     } else {
         take_share(hub, piece, piece->image->ranges[0].tensor, (range_share){(size_t)first, (size_t)n, piece->own.first}, arena, &copies);
-        piece->exchange->after = (dt_operation_reduce){(int)copies.after.n, copies.after.items};
+        piece->exchange->after = (dt_operation_reduce){.n = (int)copies.after.n, .reductions = copies.after.items};
     }
 }
 

@@ -223,7 +223,7 @@ static dt_status *lower(dt_group *group, int first, int n, dt_arena *arena, dt_g
         case DT_COLLECTIVE_ALL_REDUCE: all_reduce(self, i, arena, &reductions); break;
         case DT_COLLECTIVE_ALL_GATHER: all_gather(self, i, arena, &reductions); break;
         case DT_COLLECTIVE_REDUCE_SCATTER: reduce_scatter(self, i, arena, &reductions); break;
-        case DT_COLLECTIVE_SHARD_REDUCE: break; /* crosses no replicas */
+        case DT_COLLECTIVE_SHARD_REDUCE: assert(!"it crosses nothing, and is no part"); break;
         }
     }
     dt_local_add_reductions(&reductions, arena, &work->operations);

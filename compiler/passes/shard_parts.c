@@ -1,0 +1,261 @@
+/* shard_parts: what a shard has of a value that is the same for all. What is computed element by element is computed once more, of parts of its operands;
+ * of anything else a shard takes its elements from the whole. Numbers that depend on where an element is, as positions and random numbers do, are those
+ * of the whole tensor: so initial values, masks and dropout are the same for any number of shards. */
+#include "compiler/passes/shard.h"
+
+#include <inttypes.h>
+
+/* ---- shapes ---- */
+
+dt_shape dt_split_shape(const dt_sharding *s, dt_shape shape, dt_split split) {
+    int64_t *dims = dt_arena_copy(s->function->module->arena, shape.dims, (size_t)shape.rank * sizeof *dims);
+    if (split.axis != DT_NOT_SPLIT) dims[split.axis] = dt_split_extent(s, shape, split);
+    return (dt_shape){shape.rank, dims};
+}
+
+/* Elements before the dimension that a place in a row-major tensor is in: a product of numbers, and how many dimensions are the batch. */
+typedef struct place {
+    int n_symbols;
+    int64_t product;
+} place;
+
+static place place_of(dt_shape shape, int axis) {
+    place before = {0, 1};
+    for (int d = 0; d < axis; d++) {
+        before.n_symbols += dt_dim_is_symbol(shape.dims[d]);
+        if (!dt_dim_is_symbol(shape.dims[d])) before.product *= shape.dims[d];
+    }
+    return before;
+}
+
+dt_split dt_split_reshaped(const dt_sharding *s, dt_shape from, dt_split split, dt_shape to) {
+    place wanted = place_of(from, split.axis);
+    wanted.product *= split.groups;
+    for (int d = 0; d < to.rank; d++) {
+        place before = place_of(to, d);
+        if (dt_dim_is_symbol(to.dims[d]) || before.n_symbols != wanted.n_symbols || wanted.product % before.product != 0) continue;
+        int64_t groups = wanted.product / before.product;
+        if (groups < to.dims[d] && to.dims[d] % (groups * s->n_shards) == 0) return (dt_split){d, groups};
+    }
+    return (dt_split){DT_NOT_SPLIT, 1};
+}
+
+int dt_loop_of_whole_dimension(const dt_loops *loops, const dt_access *access, dt_shape shape, int dim) {
+    int loop = dt_loop_of_dimension(loops, access, dim);
+    return loop >= 0 && loops->extents[loop] == shape.dims[dim] ? loop : -1;
+}
+
+bool dt_split_of_operand(const dt_sharded *sharded, int operand, dt_shape shape, int loop, int64_t groups, dt_split *split) {
+    const dt_access *access = &sharded->loops->operands[operand];
+    *split = (dt_split){DT_NOT_SPLIT, 1};
+    for (int d = 0; d < shape.rank; d++) {
+        if (access->dims[d].coefficients[loop] == 0) continue;
+        if (dt_loop_of_whole_dimension(sharded->loops, access, shape, d) != loop || split->axis != DT_NOT_SPLIT) return false;
+        *split = (dt_split){d, groups};
+    }
+    return true;
+}
+
+dt_attribute *dt_split_attributes(const dt_sharding *s, const dt_sharded *sharded, dt_split split) {
+    static const char *const sizes[] = {"shape", "starts", "limits", "low", "high"};
+    dt_arena *arena = s->function->module->arena;
+    const dt_op *op = sharded->value->op;
+    dt_attribute *attributes = dt_arena_copy(arena, sharded->attributes, (size_t)op->n_attributes * sizeof *attributes);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int a = dt_op_attribute_index(op, sizes[i]);
+        if (a < 0) continue;
+        int64_t *ints = dt_arena_copy(arena, attributes[a].ints, (size_t)attributes[a].i * sizeof *ints);
+        ints[split.axis] /= s->n_shards;
+        attributes[a].ints = ints;
+    }
+    return attributes;
+}
+
+/* ---- building ---- */
+
+dt_builder dt_builder_behind(const dt_sharding *s, const dt_value *value) {
+    dt_value *before = value->next;
+    while (before != NULL && dt_value_is(before, "input")) before = before->next;
+    return (dt_builder){.function = s->function, .before = before, .locations = value->locations, .n_locations = value->n_locations};
+}
+
+/* Before all but inputs: parts of any value are made of it. */
+static dt_status *build_number_of_shard(dt_sharding *s) {
+    dt_value *before = s->function->first;
+    if (s->shard != NULL) return NULL;
+    while (before != NULL && dt_value_is(before, "input")) before = before->next;
+    dt_builder builder = {.function = s->function, .before = before};
+    DT_TRY(dt_build_text(&builder, &s->shard, "launch", NULL, 0, "name=\"shard\""));
+    s->shard->distribution = (dt_distribution){.kind = DT_REPLICATED, .sharded = true};
+    return NULL;
+}
+
+/* Groups x one shard x its part of a group, in the place of one dimension. */
+static dt_shape shape_in_groups(const dt_sharding *s, dt_shape shape, dt_split split) {
+    int64_t *dims = DT_NEW_ARRAY(s->function->module->arena, int64_t, shape.rank + 2);
+    for (int d = 0; d < shape.rank; d++) dims[d + (d > split.axis ? 2 : 0)] = shape.dims[d];
+    dims[split.axis] = split.groups;
+    dims[split.axis + 1] = 1;
+    dims[split.axis + 2] = dt_split_extent(s, shape, split) / split.groups;
+    return (dt_shape){shape.rank + 2, dims};
+}
+
+static void same_for_replicas(const dt_value *like, dt_value *value) {
+    value->distribution = like->distribution;
+    value->distribution.sharded = true;
+}
+
+static dt_status *build_iota(dt_builder *builder, dt_dtype dtype, dt_shape shape, int axis, dt_value **result) {
+    dt_text dims = {.arena = builder->function->module->arena};
+    for (int d = 0; d < shape.rank; d++) dt_text_format(&dims, "%s%" PRId64, d > 0 ? ", " : "", shape.dims[d]);
+    return dt_build_text(builder, result, "iota", NULL, 0, "shape=[%s], axis=%d, dtype=%s", dims.data, axis, dt_dtype_name(dtype));
+}
+
+/* Where each element of a shard's part of so many elements is in the whole: group · elements of a group + shard · those of its part + element. [extent] */
+static dt_status *build_positions(dt_sharding *s, dt_builder *builder, int64_t extent, int64_t groups, dt_value **positions) {
+    int64_t own = extent / (groups * s->n_shards), dims[] = {groups, own}, all[] = {groups * own};
+    dt_shape shape = {2, dims};
+    dt_value *group, *element, *width, *size, *first, *sum;
+    DT_TRY(build_number_of_shard(s));
+    DT_TRY(build_iota(builder, DT_I64, shape, 0, &group));
+    DT_TRY(build_iota(builder, DT_I64, shape, 1, &element));
+    DT_TRY(dt_build_constant(builder, &width, DT_I64, (double)(extent / groups), shape));
+    DT_TRY(dt_build_constant(builder, &size, DT_I64, (double)own, (dt_shape){0}));
+    DT_TRY(dt_build_binary(builder, &first, "multiply", s->shard, size));
+    DT_TRY(dt_build_broadcast(builder, &first, first, shape, NULL));
+    DT_TRY(dt_build_binary(builder, &group, "multiply", group, width));
+    DT_TRY(dt_build_binary(builder, &sum, "add", group, first));
+    DT_TRY(dt_build_binary(builder, &sum, "add", sum, element));
+    return dt_build_text(builder, positions, "reshape", &sum, 1, "shape=[%" PRId64 "]", all[0]);
+}
+
+/* ---- parts ---- */
+
+static dt_status *part_of_iota(dt_sharding *s, dt_builder *builder, const dt_sharded *sharded, dt_split split, dt_value **part) {
+    dt_shape shape = dt_split_shape(s, sharded->shape, split);
+    DT_TRY(build_positions(s, builder, sharded->shape.dims[split.axis], split.groups, part));
+    DT_TRY(dt_build_convert(builder, part, *part, sharded->value->dtype));
+    return dt_build_broadcast(builder, part, *part, shape, (int64_t[]){split.axis});
+}
+
+/* Numbers are drawn for a tensor in which shards are a dimension, of which there is one here. */
+static dt_status *part_of_random(dt_sharding *s, dt_builder *builder, const dt_sharded *sharded, dt_split split, dt_value **part) {
+    dt_arena *arena = s->function->module->arena;
+    const dt_op *op = sharded->value->op;
+    dt_shape in_groups = shape_in_groups(s, sharded->shape, split), own = dt_split_shape(s, sharded->shape, split);
+    dt_attribute *attributes = dt_arena_copy(arena, sharded->attributes, (size_t)op->n_attributes * sizeof *attributes);
+    attributes[dt_op_attribute_index(op, "shape")] = (dt_attribute){.i = in_groups.rank, .ints = in_groups.dims};
+    attributes[dt_op_attribute_index(op, "shards")].i = s->n_shards;
+    attributes[dt_op_attribute_index(op, "shard_axis")].i = split.axis + 1;
+    DT_TRY(dt_build(builder, op, NULL, 0, attributes, part));
+    same_for_replicas(sharded->value, *part);
+    return dt_build(builder, dt_op_find("reshape"), part, 1, &(dt_attribute){.i = own.rank, .ints = own.dims}, part);
+}
+
+/* A shard's elements of the whole. */
+static dt_status *take_part(dt_sharding *s, dt_builder *builder, dt_sharded *sharded, dt_split split, const dt_value *user, dt_value **part) {
+    dt_value *operands[2], *positions;
+    DT_TRY(dt_shard_whole(s, sharded, user, &operands[0]));
+    DT_TRY(build_positions(s, builder, sharded->shape.dims[split.axis], split.groups, &positions));
+    dt_shape own = dt_split_shape(s, sharded->shape, split);
+    DT_TRY(dt_build_broadcast(builder, &operands[1], positions, (dt_shape){split.axis + 1, own.dims}, (int64_t[]){split.axis}));
+    return dt_build_text(builder, part, "gather", operands, 2, "axis=%d", split.axis);
+}
+
+/* Element by element, of parts of its operands; *part is NULL where an operand is read in another way. */
+static dt_status *compute_part(dt_sharding *s, dt_builder *builder, dt_sharded *sharded, dt_split split, const dt_value *user, dt_value **part) {
+    dt_arena *arena = s->function->module->arena;
+    const dt_value *value = sharded->value;
+    dt_value **operands = DT_NEW_ARRAY(arena, dt_value *, value->n_operands);
+    *part = NULL;
+    for (int k = 0; k < value->n_operands; k++) {
+        dt_sharded *operand = dt_sharded_of(s, sharded->operands[k]);
+        dt_split of_operand = {DT_NOT_SPLIT, 1};
+        if (sharded->loops == NULL)
+            of_operand = dt_split_reshaped(s, sharded->shape, split, operand->shape);
+        else if (!dt_split_of_operand(sharded, k, operand->shape, split.axis, split.groups, &of_operand))
+            return NULL;
+        if (sharded->loops == NULL && of_operand.axis == DT_NOT_SPLIT) return NULL;
+        if (of_operand.axis == DT_NOT_SPLIT)
+            DT_TRY(dt_shard_whole(s, operand, user, &operands[k]));
+        else
+            DT_TRY(dt_shard_part(s, operand, of_operand, user, &operands[k]));
+    }
+    return dt_build(builder, value->op, operands, value->n_operands, dt_split_attributes(s, sharded, split), part);
+}
+
+static bool is_element_by_element(const dt_sharding *s, const dt_value *value) {
+    if (s->bodies[value->id] != NULL) return false;
+    switch (value->op->class) {
+    case DT_CLASS_SOURCE: return !dt_value_is(value, "input");
+    case DT_CLASS_MAP:
+    case DT_CLASS_MOVE: return true;
+    default: return false;
+    }
+}
+
+dt_status *dt_shard_part(dt_sharding *s, dt_sharded *sharded, dt_split split, const dt_value *user, dt_value **part) {
+    for (size_t i = 0; i < sharded->parts.n; i++) {
+        *part = sharded->parts.items[i].value;
+        if (sharded->parts.items[i].split.axis == split.axis && sharded->parts.items[i].split.groups == split.groups) return NULL;
+    }
+    const dt_value *value = sharded->value;
+    bool is_own = sharded->parts.n == 0; /* the value has not been split in another way */
+    DT_TRY(dt_shard_whole(s, sharded, user, part));
+    dt_builder builder = dt_builder_behind(s, *part);
+    *part = NULL;
+    if (!is_own)
+        DT_TRY(take_part(s, &builder, sharded, split, user, part));
+    else if (dt_value_is(value, "iota") && dt_value_int(value, "axis") == split.axis)
+        DT_TRY(part_of_iota(s, &builder, sharded, split, part));
+    else if (value->op->class == DT_CLASS_RANDOM)
+        DT_TRY(part_of_random(s, &builder, sharded, split, part));
+    else if (is_element_by_element(s, value))
+        DT_TRY(compute_part(s, &builder, sharded, split, user, part));
+    if (*part == NULL) DT_TRY(take_part(s, &builder, sharded, split, user, part));
+    same_for_replicas(value, *part);
+    dt_list_push(s->function->module->arena, &sharded->parts, ((dt_part_of_value){split, *part}));
+    return NULL;
+}
+
+/* ---- whole ---- */
+
+static void warn_of_gather(const dt_sharding *s, const dt_sharded *sharded, const dt_value *user) {
+    dt_arena *arena = s->compilation->arena;
+    dt_text shape = {.arena = arena};
+    const dt_value *at = user->n_locations > 0 ? user : sharded->value;
+    dt_shape_print(&shape, sharded->value->dtype, sharded->shape);
+    dt_warning warning = {
+        .kind = DT_WARN_SHARDS_GATHERED,
+        .location = at->n_locations > 0 ? at->locations[0] : (dt_location){.file = -1},
+        .message = dt_arena_format(arena, "%s needs all of %s, which is split over %" PRId64 " shards at dimension %d: it is gathered each time",
+                                   user->op->class == DT_CLASS_STATE ? "what is written" : user->op->name, shape.data, s->n_shards,
+                                   sharded->parts.items[0].split.axis)};
+    dt_list_push(arena, &s->compilation->warnings, warning);
+}
+
+/* Each shard puts its elements between zeros, and all are added up; of bools the greatest are taken, for which they are numbers. */
+dt_status *dt_shard_whole(dt_sharding *s, dt_sharded *sharded, const dt_value *user, dt_value **whole) {
+    *whole = sharded->whole;
+    if (*whole != NULL) return NULL;
+    dt_split split = sharded->parts.items[0].split;
+    dt_value *operands[] = {sharded->parts.items[0].value, NULL}, *positions, *made;
+    dt_builder builder = dt_builder_behind(s, operands[0]);
+    bool is_bool = sharded->value->dtype == DT_BOOL;
+    dt_distribution distribution = sharded->value->distribution;
+    warn_of_gather(s, sharded, user);
+    if (is_bool) DT_TRY(dt_build_convert(&builder, &operands[0], operands[0], DT_U8));
+    operands[0]->distribution = distribution;
+    DT_TRY(build_positions(s, &builder, sharded->shape.dims[split.axis], split.groups, &positions));
+    DT_TRY(dt_build_broadcast(&builder, &operands[1], positions, (dt_shape){split.axis + 1, dt_split_shape(s, sharded->shape, split).dims},
+                              (int64_t[]){split.axis}));
+    DT_TRY(dt_build_text(&builder, &made, "scatter_add", operands, 2, "axis=%d, size=%" PRId64, split.axis, sharded->shape.dims[split.axis]));
+    made->distribution = distribution;
+    DT_TRY(dt_build_text(&builder, &made, "shard_reduce", &made, 1, "kind=\"%s\"", is_bool ? "max" : "sum"));
+    distribution.sharded = false;
+    made->distribution = distribution;
+    if (is_bool) DT_TRY(dt_build_convert(&builder, &made, made, DT_BOOL));
+    made->distribution = distribution;
+    *whole = sharded->whole = made;
+    return NULL;
+}

@@ -1,0 +1,144 @@
+"""A model split over shards (mesh model = M) computes what it computes whole: initial values to the bit, losses and weights up to rounding, for M of 1, 2
+and 4; and for each M the same bits on any devices, and interrupted. What is computed whole may be read by any of them, and what cannot be split is said."""
+import json
+import os
+import re
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+from training import FOLDER, Run, check, compile_program, finish, left_by, newest
+
+DATA = FOLDER / "data"
+DATA.mkdir()
+noise = np.random.default_rng(5)
+np.save(DATA / "x.npy", noise.normal(size=(80, 6, 16)).astype(np.float32))
+np.save(DATA / "y.npy", noise.normal(size=(80, 6, 16)).astype(np.float32))
+np.save(DATA / "i.npy", noise.integers(0, 24, size=(80, 6)).astype(np.int32))
+
+# Heads in three groups side by side, and those of the library; columns, then rows; norms along what is split, a statistic of the batch of it, dropout in it,
+# a scale of it that all shards have; a mask of positions.
+PROGRAM = """
+use nn, optimizers
+option shards = 1
+option rate = 0.05
+mesh model = shards
+PRECISION
+
+data train_set = npy("x.npy", "y.npy", "i.npy") | shuffle(80) | batch(16)
+data test_set  = npy("x.npy", "y.npy", "i.npy") | batch(16)
+
+layer attention(x: float[B, T, C], heads: int) {
+    q, k, v = split(dense(x, units: 3 * C, shard: columns, of: 3), 3, axis: -1)
+    head = fn(t) => transpose(reshape(t, [B, T, heads, C // heads]), [0, 2, 1, 3])
+    y = scaled_dot_product_attention(head(q), head(k), head(v), causal: true, dropout_rate: DROPOUT)
+    return dense(reshape(transpose(y, [0, 2, 1, 3]), [B, T, C]), units: C, shard: rows)
+}
+
+layer wide(x: float[B, T, C], units: int) {
+    param scale: f32[units] = normal(stddev: 0.5)
+    param own:   f32[C, units] = glorot_uniform(), shard: -1
+    h = gelu(dense(x, units: units, shard: columns)) * scale + tanh(x @ own)
+    h = relu(batch_norm(dropout(h, rate: DROPOUT)))
+    h = layer_norm(h) * f32(iota([units]) + 1) / units
+    return dense(h, units: C, shard: rows) + dense(concatenate([h, h], axis: -1)[:, :, :units], units: C, shard: rows, use_bias: false)
+}
+
+model Net(x: f32[B, T, 16], i: i32[B, T]) -> f32[B, T, 16] {
+    param table: f32[24, 16] = normal(stddev: 0.3)
+    x = x + table[i]
+    for n in 0..2 {
+        x = x + attention(layer_norm(x), heads: 4)
+        x = x + wide(layer_norm(x), units: 32)
+    }
+    return multi_head_attention(x, heads: 4, shard: heads) @ (table.T @ table)
+}
+
+fn errors(x: f32[B, 6, 16], y: f32[B, 6, 16], i: i32[B, 6]) { return mean(square(Net(x, i) - y), axis: [1, 2]) }
+
+step train(x: f32[B, 6, 16], y: f32[B, 6, 16], i: i32[B, 6]) from train_set {
+    loss = errors(x, y, i)
+    UPDATE
+    report loss: mean(loss), greatest: max(loss)
+}
+
+step evaluate(x: f32[B, 6, 16], y: f32[B, 6, 16], i: i32[B, 6]) from test_set { report loss: mean(errors(x, y, i)) }
+
+step predict(x: f32[B, 6, 16], i: i32[B, 6]) { return value: Net(x, i)[:, 0] }
+"""
+
+UPDATES = {
+    "sgd": "minimize(loss, sgd(learning_rate: rate))",
+    "clipped": "apply(adam(learning_rate: rate), clip_by_global_norm(grad(objective(loss), params(Net)), 0.5))",
+    "lamb": "minimize(loss, lamb(learning_rate: rate, weight_decay: 0.01))",
+    "mixed": "minimize(loss, sgd(learning_rate: 0.1 * rate))",
+}
+
+
+def artifact(name, shards, *flags, dropout=0.2):
+    text = PROGRAM.replace("UPDATE", UPDATES[name]).replace("DROPOUT", str(dropout))
+    text = text.replace("PRECISION", "option precision: mixed_bf16" if name == "mixed" else "")
+    return compile_program(text, f"{name}{shards}", "-D", f"shards={shards}", "--batch", "16", *flags)
+
+
+def train(dtx, folder, *flags, devices="cpu:1x1"):
+    return Run("train", dtx, "--data", DATA, "--replicas", 2, "--devices", devices, "--seed", 3, "--log-every", 1, "--checkpoint-dir", folder, *flags)
+
+
+def weights_in(folder):
+    """{path: floats} of the newest checkpoint."""
+    data = (newest(folder) / "model.safetensors").read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    return {path: np.frombuffer(data[start:], np.float32)[slice(*(at // 4 for at in tensor["data_offsets"]))]
+            for path, tensor in header.items() if path != "__metadata__"}
+
+
+def has_no_gradient(path):
+    """The bias of keys: a softmax stays what it is whatever is added to all scores of a query. What rounding leaves, optimizers make a step of full size."""
+    return re.search(r"attention(_\d)?/(dense|key)/bias$", path)
+
+
+def losses(run):
+    return [event["loss"] for event in run.events if event["event"] == "step"]
+
+
+# ---- initial values ----
+initial = {}
+for shards in (1, 2, 4):
+    train(artifact("sgd", shards, "-D", "rate=0.0"), FOLDER / f"initial{shards}", "--max-steps", 1)
+    initial[shards] = {path: tensor for path, tensor in weights_in(FOLDER / f"initial{shards}").items() if "moving" not in path}
+for shards in (2, 4):
+    for path, tensor in initial[1].items():
+        check(tensor.tobytes() == initial[shards][path].tobytes(), f"{path}: other initial values with {shards} shards than with one")
+print(f"initial values of {len(initial[1])} tensors are the same for 1, 2 and 4 shards", flush=True)
+
+# ---- numbers, and bits ----
+for name in UPDATES:
+    one = None
+    for shards in (1, 2, 4):
+        dtx = artifact(name, shards)
+        folder = FOLDER / f"{name}{shards}"
+        trained = train(dtx, folder / "ck", "--epochs", 2)
+        found = losses(trained), weights_in(folder / "ck")
+        one = one or found
+        most = max(np.abs(tensor).max() for tensor in one[1].values())
+        off, worst = max((np.abs(one[1][path] - tensor).max() / most, path) for path, tensor in found[1].items() if not has_no_gradient(path))
+        off_losses = max(abs(a - b) / abs(b) for a, b in zip(*(pair[0] for pair in (found, one))))
+        near = 1e-5 if name == "sgd" else 2e-2 if name == "mixed" else 1e-3 # what is divided by its own size carries rounding on
+        check(len(found[0]) == 6 and off <= near and off_losses <= near, f"{name}: {shards} shards: losses {off_losses}, {worst} {off} off: {found[0]}")
+        bits = left_by(folder / "ck")
+        train(dtx, folder / "two", "--epochs", 2, devices="cpu:2x1")
+        check(left_by(folder / "two") == bits, f"{name}: {shards} shards on two devices leave other bits than on one")
+        train(dtx, folder / "cut", "--epochs", 2, "--max-steps", 3, devices="cpu:1x2")
+        train(dtx, folder / "cut", "--epochs", 2, "--resume")
+        check(left_by(folder / "cut") == bits, f"{name}: {shards} shards, interrupted, leave other bits")
+        print(f"{name}: {shards} shards: losses within {off_losses:.1e}, weights within {off:.1e} of one's; the same bits in 3 layouts", flush=True)
+    reports = []
+    for shards in (1, 2, 4):
+        read = Run("evaluate", artifact(name, shards), "--data", DATA, "--replicas", 2, "--global-batch", 16, "--checkpoint-dir", FOLDER / f"{name}1" / "ck")
+        reports.append([event["loss"] for event in read.events if event["event"] == "epoch"])
+    check(all(abs(r[0] - reports[0][0]) <= 1e-2 * abs(reports[0][0]) for r in reports), f"{name}: what one has trained the others evaluate to {reports}")
+
+finish()
