@@ -1,5 +1,6 @@
-/* check_replicas: a step as it is written, over the global batch, against what partition makes of it, on three replicas side by side. The batch is
- * short: the first replica has all its rows, the second lacks one (or, of one row each, has it), the third has none.
+/* check_replicas: a step as it is written, over the global batch, against what partition and shard make of it, on three replicas side by side, of
+ * which each has all shards. The batch is short: the first replica has all its rows, the second lacks one (or, of one row each, has it), the third
+ * has none.
  *
  * Replicas add in another order, and a program may make much of what rounding leaves: of a gradient that is nothing else Adam makes a step. So where
  * they disagree, the step is run a few times more, as written, on numbers that rounding could have given: what changes as much then is no mistake. */
@@ -129,7 +130,7 @@ dt_status *dt_check_replicas(dt_arena *arena, const dt_check *check, size_t step
     dt_check_outcome whole, parts;
     *finding = (dt_finding){.n = (int)n, .location.file = -1};
     DT_TRY(make(arena, module, "autodiff", DT_SWITCHES_OFF, &w.written));
-    DT_TRY(make(arena, module, "partition", 0, &w.partitioned));
+    DT_TRY(make(arena, module, "shard", 0, &w.partitioned));
     DT_TRY(run_written(&w, valid, 0, &whole));
     DT_TRY(dt_check_tell(check, 0.5));
     DT_TRY(run_partitioned(&w, valid, &parts));

@@ -200,7 +200,9 @@ static void copy_part(const run *run, const dt_value *value, int shard, dt_tenso
     size_t bytes = dt_dtype_bytes(variable->dtype);
     for (size_t i = 0; i < dt_tensor_elements(part); i++) {
         char *in_part = (char *)part->data + i * bytes;
-        char *whole = (char *)variable->data + (size_t)dt_shape_element_of_part(declared->shape, declared->shard_axis, declared->shard_groups, run->n_shards, shard, (int64_t)i) * bytes;
+        char *whole =
+            (char *)variable->data +
+            (size_t)dt_shape_element_of_part(declared->shape, declared->shard_axis, declared->shard_groups, run->n_shards, shard, (int64_t)i) * bytes;
         memcpy(to_part ? in_part : whole, to_part ? whole : in_part, bytes);
     }
 }

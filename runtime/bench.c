@@ -266,9 +266,8 @@ static double sum_of(const dt_bench *bench, const double *seconds) {
  * that is sharded does so for each shard. */
 static double per_step(const dt_bench *bench, int k, dt_artifact_amount amount) {
     double rows = (double)dt_session_n_rows(bench->session), times = dt_session_n_runs(bench->session, bench->step, k);
-    const dt_artifact *artifact = dt_session_artifact(bench->session);
     double runs = (double)dt_artifact_runs(bench->function, bench->function->kernels[k].loop);
-    if (bench->function->kernels[k].sharded) runs *= artifact->n_shards;
+    if (bench->function->kernels[k].sharded) runs *= dt_session_n_shards(bench->session);
     return bench->function->kernels[k].once ? runs * (amount.per_row * rows + amount.fixed) * times
                                             : runs * amount.per_row * rows + amount.fixed * bench->kernel_calls[k];
 }

@@ -105,6 +105,10 @@ const dt_option dt_run_option_rows[] = {
      "With --shard-parameters: a core's microbatches go through the layers in N rounds, each of which gathers the parameters anew. More rounds take "
      "less memory for activations, and more traffic (default: as few as memory allows)",
      WHOLE(gather_rounds, 1), ALIKE("has --gather-rounds"), IN_SESSION(gather_rounds), IN_INFO(gather_rounds)},
+    {DT_FOR_STEPS & ~DT_FOR_SERVED, "shards-over", "K", 2,
+     "Of a program with `mesh model = M`: K processes have M / K shards each of the model, and compute the same examples; K divides M (default: 1, "
+     "each process has all shards). Same bits, same checkpoints",
+     WHOLE(shards_over, 1), ALIKE("has --shards-over (0: none):"), IN_SESSION(shards_over), IN_INFO(shards_over)},
     {DT_FOR_TRAINS, "rows", NULL, 2,
      "On CPUs, of a table of which steps take rows alone, update the rows that a batch names (`dtrun info` says of which). Same bits",
      LEVEL(by_rows, DT_BY_ROWS_EXACTLY), ALIKE("has --rows (1), --lazy-rows (2) or neither (0):")},
@@ -153,6 +157,7 @@ const dt_option dt_run_option_rows[] = {
     {DT_FOR_INFO, "shard-parameters", NULL, 2, "With --processes: as `dtrun train --shard-parameters` exchanges", FLAG(shard_parameters)},
     {DT_FOR_INFO, "gather-rounds", "N", 2, "With --processes and --shard-parameters: as `dtrun train --gather-rounds` exchanges (default: 1)",
      WHOLE(gather_rounds, 1)},
+    {DT_FOR_INFO, "shards-over", "K", 2, "With --processes: as `dtrun train --shards-over` exchanges (default: 1)", WHOLE(shards_over, 1)},
     {DT_FOR_INFO, "replicas", "V", 2, "With --processes: shards of the global batch, dealt to them (default: 1)", WHOLE(replicas, 1)},
     {DT_FOR_INFO, "global-batch", "N", 2,
      "With --processes: examples a step, over all replicas (default: batch(n) of the data, or the most that fit, for each replica)",

@@ -168,7 +168,7 @@ static void find_layers(const dt_run_details *details, const dt_artifact_kernel 
 
 static double per_step(const dt_run_details *details, const dt_artifact_kernel *kernel, dt_artifact_amount amount) {
     double n_calls = kernel->once ? 1 : (double)dt_session_n_rows(details->session) / (double)details->artifact->microbatch_rows;
-    double runs = (double)dt_artifact_runs(details->function, kernel->loop) * (kernel->sharded ? details->artifact->n_shards : 1);
+    double runs = (double)dt_artifact_runs(details->function, kernel->loop) * (kernel->sharded ? dt_session_n_shards(details->session) : 1);
     return runs * (amount.per_row * (double)dt_session_n_rows(details->session) + amount.fixed * n_calls);
 }
 
@@ -276,18 +276,24 @@ static void emit_times(dt_run_details *details, int64_t number) {
 
 /* ---- weights ---- */
 
+/* All processes, of which the one that leads says something: others may have shards of it. */
 static dt_status *emit_weights(const dt_run_details *details, int64_t number) {
+    bool leads = dt_session_leads(details->session);
     for (int v = 0; v < details->artifact->n_variables; v++) {
         const dt_artifact_variable *variable = &details->artifact->variables[v];
         dt_byte_range own = dt_ranges_own(details->session, v);
         bool is_here = own.n_bytes == variable->bytes; /* rows of a table may be in several processes */
         if (variable->kind != DT_VARIABLE_PARAMETER || !is_here) continue;
+        if (!leads) {
+            DT_TRY(dt_ranges_collect(details->session, v, own, NULL));
+            continue;
+        }
         dt_log_weights weights = {.path = variable->path,
                                   .number = number,
                                   .dtype = variable->tensor.dtype,
                                   .n = variable->bytes / (int64_t)dt_dtype_bytes(variable->tensor.dtype)};
         void *values = dt_allocate((size_t)variable->bytes);
-        dt_status *status = values == NULL ? no_memory() : dt_ranges_read(details->session, 0, v, own, values);
+        dt_status *status = values == NULL ? no_memory() : dt_ranges_collect(details->session, v, own, values);
         weights.values = values;
         if (status == NULL) dt_log_detail(details->log, &(dt_log_event){.kind = DT_LOG_WEIGHTS, .weights = &weights});
         dt_release(values);
@@ -301,7 +307,7 @@ dt_status *dt_run_details_epoch_done(dt_run_details *details, int64_t epoch, int
     emit_times(details, number);
     if (dt_session_leads(details->session)) DT_TRY(emit_launch_values(details, number));
     int64_t every = details->options->log_histograms;
-    if (every > 0 && epoch % every == 0 && dt_session_leads(details->session)) DT_TRY(emit_weights(details, number));
+    if (every > 0 && epoch % every == 0) DT_TRY(emit_weights(details, number));
     return make_pictures(details, number);
 }
 

@@ -322,7 +322,7 @@ static dt_status *write_depfile(dt_api_call *call, const job *job) {
 
 static const char *last_pass(stage stage) {
     if (stage == STAGE_IR) return "verify";
-    return stage == STAGE_OPT_IR ? "partition" : NULL;
+    return stage == STAGE_OPT_IR ? "shard" : NULL;
 }
 
 /* Where the result goes. What is written may not take the place of a program, and an artifact needs a size and is a file. */

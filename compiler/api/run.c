@@ -19,19 +19,28 @@ typedef struct job {
 
 /* ---- what goes in ---- */
 
+/* Of a variable of which each shard has a part that of all of it. */
+static dt_shape whole_shape(dt_arena *arena, const dt_plan *plan, const dt_buffer *buffer) {
+    if (buffer->space != DT_MEMORY_VARIABLE || !buffer->sharded) return buffer->shape;
+    int64_t *dims = dt_arena_copy(arena, buffer->shape.dims, (size_t)buffer->shape.rank * sizeof *dims);
+    dims[buffer->split_axis] *= plan->n_shards;
+    return (dt_shape){buffer->shape.rank, dims};
+}
+
 /* A tensor of that type, of a file; B in the shape is *rows, which the first file says that has one. */
 static dt_status *read_tensor(dt_api_call *call, job *job, const char *path, const dt_buffer *buffer, int64_t *rows, dt_tensor *tensor) {
     dt_npy *file = &job->file;
     if (buffer->dtype == DT_BF16) return dt_error_in(DT_UNIMPLEMENTED, path, 0, "%s is bf16, which .npy files do not have", buffer->name);
+    dt_shape shape = whole_shape(call->arena, job->plan, buffer);
     dt_npy_free(file);
     DT_TRY(dt_npy_read(path, file));
     dt_text type = {.arena = call->arena};
-    dt_shape_print(&type, buffer->dtype, buffer->shape);
+    dt_shape_print(&type, buffer->dtype, shape);
     dt_dtype dtype = dt_dtype_from_numpy_name(file->header.type);
     if (dtype == DT_N_DTYPES) return dt_npy_refuse_type(path, &file->header);
-    bool fits = file->header.n_dims == buffer->shape.rank && dtype == buffer->dtype;
-    for (int d = 0; fits && d < buffer->shape.rank; d++) {
-        int64_t dim = buffer->shape.dims[d], got = file->header.dims[d];
+    bool fits = file->header.n_dims == shape.rank && dtype == buffer->dtype;
+    for (int d = 0; fits && d < shape.rank; d++) {
+        int64_t dim = shape.dims[d], got = file->header.dims[d];
         if (dim == DT_BATCH && *rows < 0) *rows = got;
         fits = dim == DT_BATCH ? got == *rows : got == dim;
     }
@@ -78,7 +87,8 @@ static dt_status *read_variables(dt_api_call *call, job *job, const dt_buffer **
     memory->variables = DT_NEW_ARRAY(call->arena, dt_tensor, n);
     int64_t rows = -1;
     for (int v = 0; v < n; v++)
-        if (buffers[v] != NULL) memory->variables[v] = dt_tensor_make(call->arena, buffers[v]->dtype, buffers[v]->shape);
+        if (buffers[v] != NULL)
+            memory->variables[v] = dt_tensor_make(call->arena, buffers[v]->dtype, whole_shape(call->arena, job->plan, buffers[v]));
     for (size_t i = 0; i < job->options.n_variables; i++) {
         const dtc_define *said = &job->options.variables[i];
         int v = 0;

@@ -21,7 +21,7 @@ typedef struct dt_execution {
     int n_replicas, n_shards;
     const dt_launch *launches;
     int64_t microbatch_rows;
-    char **buffers;      /* [n_replicas * n_shards * n_buffers]: of replica r and shard s, buffer b: (r * n_shards + s) * n_buffers + b; of views none */
+    char **buffers; /* [n_replicas * n_shards * n_buffers]: of replica r and shard s, buffer b: (r * n_shards + s) * n_buffers + b; of views none */
     int64_t *iterations; /* [n_loops] */
 } dt_execution;
 

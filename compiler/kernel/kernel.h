@@ -163,11 +163,11 @@ typedef struct dt_buffer {
     const char *name; /* for people: "%12", "Cnn/conv2d/kernel", "packed 3" */
     dt_memory_space space;
     dt_dtype dtype;
-    dt_shape shape;      /* DT_BATCH counts as the rows of a microbatch; dt_shape_strides says where elements lie */
-    bool one_row;        /* holds what one iteration of a row loop leaves for later nests of the same iteration, and only that */
-    bool sharded;        /* there is one for each of a model's shards */
-    int variable, input; /* index, for those spaces */
-    int split_axis;      /* of a variable that is sharded: the dimension that is split, */
+    dt_shape shape;       /* DT_BATCH counts as the rows of a microbatch; dt_shape_strides says where elements lie */
+    bool one_row;         /* holds what one iteration of a row loop leaves for later nests of the same iteration, and only that */
+    bool sharded;         /* there is one for each of a model's shards */
+    int variable, input;  /* index, for those spaces */
+    int split_axis;       /* of a variable that is sharded: the dimension that is split, */
     int64_t split_groups; /* which is so many tensors side by side, each of which is */
     int64_t offset; /* bytes within its space, a multiple of DT_BUFFER_ALIGNMENT. With DT_GATHERED both are those of one microbatch, as many times
                        as large as the launch has microbatches, and lie after all that has not: how many there are is known at launch only */

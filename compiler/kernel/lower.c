@@ -246,12 +246,24 @@ static int site_of(dt_compilation *compilation, const dt_value *value) {
     return (int)compilation->locations.n - 1;
 }
 
-/* Whether an index from data lies within `extent`: counted as bad where it does not. */
+/* Whether the number is 0 wherever the guard does not hold: loaded under it. */
+static bool is_zero_outside(const dt_nest_builder *nest, const dt_affine *x, int guard) {
+    for (int l = 0; l < nest->n_loops; l++)
+        if (x->coefficients[l] != 0) return false;
+    if (x->offset != 0 || x->n_terms != 1 || x->term_coefficients[0] != 1) return false;
+    const dt_instruction *term = &nest->instructions.items[x->terms[0]];
+    if (term->kind == DT_INSTRUCTION_CONVERT) term = &nest->instructions.items[term->operands[0]];
+    return term->kind == DT_INSTRUCTION_LOAD && term->guard == guard;
+}
+
+/* Whether an index from data lies within `extent`: counted as bad where it does not. What is not asked for is not counted. */
 static int lower_check(dt_element *e, const dt_value *indices, dt_affine numerator, int64_t extent) {
     dt_nest_builder *nest = &e->context->nest;
     dt_instruction check = {.kind = DT_INSTRUCTION_CHECK, .dtype = DT_BOOL, .integer = extent, .n_operands = 1, .guard = -1, .otherwise = -1};
     check.index = site_of(e->context->lowering->compilation, e->value);
     check.operands[0] = dt_nest_affine(nest, &numerator);
+    if (e->guard >= 0 && !is_zero_outside(nest, &numerator, e->guard))
+        check.operands[0] = dt_nest_scalar(nest, DT_SCALAR_SELECT, DT_I64, 3, (int[]){e->guard, check.operands[0], dt_nest_integer(nest, DT_I64, 0)});
     const dt_value *const *originals = e->context->lowering->originals;
     check.indices = (int)(originals != NULL && originals[indices->id] != NULL ? originals[indices->id] : indices)->id;
     for (int k = 0; k < e->loops->n_loops && check.n_operands == 1; k++) {

@@ -34,7 +34,8 @@ static int accumulator_of(dt_fusion *f, const dt_fusion_group *group, size_t r, 
     *direct = false;
     const char *name = dt_arena_format(f->arena, "%%%d/sum", root->id);
     dt_memory_space space = group->replicated ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
-    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, root->dtype, root->shape, .sharded = group->sharded, .variable = -1, .input = -1});
+    return dt_plan_add_buffer(f->arena, f->plan,
+                              (dt_buffer){name, space, root->dtype, root->shape, .sharded = group->sharded, .variable = -1, .input = -1});
 }
 
 /* What is stored of a sum over the rows besides the sum itself, once it is complete. */

@@ -42,8 +42,8 @@ typedef struct dt_fusion_group {
     int producer;        /* the last group that it needs */
     dt_value_list reads; /* values in memory, of several elements, that it goes through */
     int segment;
-    int layer;                /* (fuse_layers.c) of what replicas run, in the order in which those of a segment run; of others -1 */
-    const dt_plan_loop *loop; /* whose body it is in; NULL: none. Kernels do not go beyond a body */
+    int layer;                             /* (fuse_layers.c) of what replicas run, in the order in which those of a segment run; of others -1 */
+    const dt_plan_loop *loop;              /* whose body it is in; NULL: none. Kernels do not go beyond a body */
     bool replicated, sharded, elementwise; /* sharded: another for each of a model's shards (compiler/passes/shard.c) */
     dt_row_kind rows;
     bool alone; /* a sum of products that needs many rows at a time: not in a row loop */

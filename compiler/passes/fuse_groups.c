@@ -222,11 +222,10 @@ static void place_root(dt_fusion *f, const dt_value *root, const dt_loops *loops
     dt_value_list reads = reads_of_root(f, root);
     int producer = producer_of_operands(f, root), group = dt_fusion_is_on(f) ? group_to_share(f, root, loops, producer, &reads) : -1;
     if (group < 0)
-        group =
-            new_group(f, (dt_fusion_group){.cluster = {.space = root->shape},
-                                           .producer = producer,
-                                           .replicated = dt_fusion_is_replicated(f, root),
-                                           .sharded = root->distribution.sharded});
+        group = new_group(f, (dt_fusion_group){.cluster = {.space = root->shape},
+                                               .producer = producer,
+                                               .replicated = dt_fusion_is_replicated(f, root),
+                                               .sharded = root->distribution.sharded});
     extend_reads(f, group, &reads);
     dt_list_push(f->arena, &f->groups.items[group].cluster.roots, root);
     placement->producer = placement->group = group;
@@ -243,16 +242,16 @@ static int elementwise_group(dt_fusion *f, const dt_value *value, int producer, 
     for (int g = (int)f->groups.n - 1; g > producer && found < 0 && dt_fusion_is_on(f); g--) {
         const dt_fusion_group *group = &f->groups.items[g];
         if (group->elementwise && !group->late && group->producer == producer && group->loop == f->loop && group->replicated == replicated &&
-            group->sharded == value->distribution.sharded && dt_shape_equal(group->cluster.space, value->shape) && (!has_elements(value) || shares_reads(group, &reads)))
+            group->sharded == value->distribution.sharded && dt_shape_equal(group->cluster.space, value->shape) &&
+            (!has_elements(value) || shares_reads(group, &reads)))
             found = g;
     }
     if (found < 0)
-        found =
-            new_group(f, (dt_fusion_group){.cluster = {.space = value->shape},
-                                           .producer = producer,
-                                           .replicated = replicated,
-                                           .sharded = value->distribution.sharded,
-                                           .elementwise = true});
+        found = new_group(f, (dt_fusion_group){.cluster = {.space = value->shape},
+                                               .producer = producer,
+                                               .replicated = replicated,
+                                               .sharded = value->distribution.sharded,
+                                               .elementwise = true});
     extend_reads(f, found, &reads);
     return found;
 }
@@ -329,14 +328,8 @@ static int buffer_of_variable(dt_fusion *f, const dt_value *value) {
         if (f->plan->buffers[b].space == DT_MEMORY_VARIABLE && f->plan->buffers[b].variable == number) return b;
     dt_shape shape = value->n_operands > 0 ? value->operands[0]->shape : value->shape; /* a shard's part */
     return dt_plan_add_buffer(f->arena, f->plan,
-                              (dt_buffer){variable->path,
-                                          DT_MEMORY_VARIABLE,
-                                          variable->dtype,
-                                          shape,
-                                          .sharded = value->distribution.sharded,
-                                          .variable = number,
-                                          .input = -1,
-                                          .split_axis = variable->shard_axis,
+                              (dt_buffer){variable->path, DT_MEMORY_VARIABLE, variable->dtype, shape, .sharded = value->distribution.sharded,
+                                          .variable = number, .input = -1, .split_axis = variable->shard_axis,
                                           .split_groups = variable->shard_groups});
 }
 
@@ -360,7 +353,9 @@ static dt_dtype stored_dtype(dt_fusion *f, const dt_value *value) {
 static int new_buffer(dt_fusion *f, const dt_value *value, const char *suffix) {
     dt_memory_space space = dt_fusion_is_replicated(f, value) ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     const char *name = dt_arena_format(f->arena, "%%%d%s", value->id, suffix);
-    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, stored_dtype(f, value), value->shape, .sharded = value->distribution.sharded, .variable = -1, .input = -1});
+    return dt_plan_add_buffer(
+        f->arena, f->plan,
+        (dt_buffer){name, space, stored_dtype(f, value), value->shape, .sharded = value->distribution.sharded, .variable = -1, .input = -1});
 }
 
 int dt_fusion_buffer(dt_fusion *f, const dt_value *value) {

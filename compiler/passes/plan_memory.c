@@ -28,7 +28,8 @@ static void keep_for_replicas(dt_plan *plan, int buffer) {
 static bool is_summed_at_once(const dt_plan *plan, const dt_collective *collective, bool of_this_segment) {
     const dt_buffer *source = &plan->buffers[collective->source];
     bool widened = dt_dtype_is_half(source->dtype); /* summed in f32 and rounded once */
-    return of_this_segment && source->space == DT_MEMORY_SCRATCH && collective->kind != DT_COLLECTIVE_ALL_GATHER && collective->kind != DT_COLLECTIVE_SHARD_REDUCE && !widened;
+    return of_this_segment && source->space == DT_MEMORY_SCRATCH && collective->kind != DT_COLLECTIVE_ALL_GATHER &&
+           collective->kind != DT_COLLECTIVE_SHARD_REDUCE && !widened;
 }
 
 static void give_spaces(dt_arena *arena, dt_plan *plan) {

@@ -100,7 +100,10 @@ static void add_lifetime(timeline *t, int k, int n, const dt_address *address) {
     nests_together(&t->plan->kernels[k], n, &first, &last);
     if (t->launches != NULL && t->launches[k][n].first < first) first = t->launches[k][n].first;
     if (t->launches != NULL && t->launches[k][n].last > last) last = t->launches[k][n].last;
-    if (t->plan->kernels[k].divided) { /* its parts run side by side, one at this nest, another one at that */
+    const dt_kernel_function *kernel = &t->plan->kernels[k];
+    /* Shards run one after the other, and the next one begins with the first nest again. */
+    bool again = dt_kernel_is_sharded(t->plan, kernel) && !t->plan->buffers[buffer].sharded;
+    if (kernel->divided || again) { /* divided: its parts run side by side, one at this nest, another one at that */
         extend(t, buffer, time, time + t->plan->kernels[k].n_nests - 1);
         return;
     }

@@ -3,9 +3,10 @@
  * In:  a partitioned graph.      Out: the same program as one shard of one replica runs it.
  *
  * The program says of some parameters at which dimension they are split. What becomes of that is read off the loops of each value, as for replicas
- * (partition.c): where an outer loop walks what is split, the result is split too; where a reduced one does, the result is partial, and is combined over
- * the shards at once. Another operand that the loop walks is made split (shard_parts.c). What can be neither is gathered, of which a warning tells.
- * All else is the same for all shards, and computed once for all of them. Kernels are those of one shard, whose number is a launch value, so that results do not depend on who computes which shards. */
+ * (partition.c): where an outer loop walks what is split, the result is split too; where a reduced one does, the result is partial, and is combined
+ * over the shards at once. Another operand that the loop walks is made split (shard_parts.c). What can be neither is gathered, of which a warning
+ * tells. All else is the same for all shards, and computed once for all of them. Kernels are those of one shard, whose number is a launch value, so
+ * that results do not depend on who computes which shards. */
 #include "compiler/passes/shard.h"
 #include "ir/body.h"
 
@@ -38,8 +39,8 @@ static bool choose_loop(const dt_sharding *s, const dt_sharded *sharded, choice 
 
 /* ---- moves along the dimension that is split ---- */
 
-/* How the result of a slice, a padding or a concatenation is split whose operands are so many tensors side by side, of which it takes or puts whole ones
- * side by side; DT_NOT_SPLIT: it is not such a one. */
+/* How the result of a slice, a padding or a concatenation is split whose operands are so many tensors side by side, of which it takes or puts whole
+ * ones side by side; DT_NOT_SPLIT: it is not such a one. */
 static dt_split split_of_move(const dt_sharding *s, const dt_sharded *sharded) {
     const dt_value *value = sharded->value;
     const dt_sharded *first = dt_sharded_of(s, sharded->operands[0]);
@@ -59,12 +60,12 @@ static dt_split split_of_move(const dt_sharding *s, const dt_sharded *sharded) {
     for (int k = 1; k < value->n_operands; k++) {
         const dt_sharded *other = dt_sharded_of(s, sharded->operands[k]);
         if (is_split(other) && (own_split(other).axis != split.axis || other->shape.dims[split.axis] / own_split(other).groups != unit)) return none;
-        if (other->shape.dims[split.axis] % unit != 0) return none;
+        if (other->shape.dims[split.axis] % unit != 0 || other->shape.dims[split.axis] == 0) return none;
     }
     int n_steps = 0;
     const int64_t *steps = dt_value_is(value, "concatenate") ? NULL : dt_value_ints(value, "steps", &n_steps);
     int64_t step = n_steps > 0 ? steps[split.axis] : 1, extent = value->shape.dims[split.axis];
-    if (low % unit != 0 || high % unit != 0 || extent % unit != 0 || step != 1) return none;
+    if (low % unit != 0 || high % unit != 0 || extent % unit != 0 || extent == 0 || step != 1) return none;
     return (dt_split){split.axis, extent / unit};
 }
 

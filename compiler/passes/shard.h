@@ -1,5 +1,5 @@
-/* shard: what the files of the pass share. shard.c says which values are split over a model's shards, shard_parts.c makes a shard's part of a value that
- * is the same for all. */
+/* shard: what the files of the pass share. shard.c says which values are split over a model's shards, shard_parts.c makes a shard's part of a value
+ * that is the same for all. */
 #ifndef DT_PASSES_SHARD_H
 #define DT_PASSES_SHARD_H
 

@@ -1,6 +1,6 @@
-/* shard_parts: what a shard has of a value that is the same for all. What is computed element by element is computed once more, of parts of its operands;
- * of anything else a shard takes its elements from the whole. Numbers that depend on where an element is, as positions and random numbers do, are those
- * of the whole tensor: so initial values, masks and dropout are the same for any number of shards. */
+/* shard_parts: what a shard has of a value that is the same for all. What is computed element by element is computed once more, of parts of its
+ * operands; of anything else a shard takes its elements from the whole. Numbers that depend on where an element is, as positions and random numbers
+ * do, are those of the whole tensor: so initial values, masks and dropout are the same for any number of shards. */
 #include "compiler/passes/shard.h"
 
 #include <inttypes.h>
@@ -33,9 +33,10 @@ dt_split dt_split_reshaped(const dt_sharding *s, dt_shape from, dt_split split, 
     wanted.product *= split.groups;
     for (int d = 0; d < to.rank; d++) {
         place before = place_of(to, d);
-        if (dt_dim_is_symbol(to.dims[d]) || before.n_symbols != wanted.n_symbols || wanted.product % before.product != 0) continue;
+        if (dt_dim_is_symbol(to.dims[d]) || before.n_symbols != wanted.n_symbols) continue;
+        if (before.product == 0 || wanted.product % before.product != 0) continue;
         int64_t groups = wanted.product / before.product;
-        if (groups < to.dims[d] && to.dims[d] % (groups * s->n_shards) == 0) return (dt_split){d, groups};
+        if (groups > 0 && groups < to.dims[d] && to.dims[d] % (groups * s->n_shards) == 0) return (dt_split){d, groups};
     }
     return (dt_split){DT_NOT_SPLIT, 1};
 }
@@ -75,7 +76,7 @@ dt_attribute *dt_split_attributes(const dt_sharding *s, const dt_sharded *sharde
 
 dt_builder dt_builder_behind(const dt_sharding *s, const dt_value *value) {
     dt_value *before = value->next;
-    while (before != NULL && dt_value_is(before, "input")) before = before->next;
+    while (before != NULL && (dt_value_is(before, "input") || before == s->shard)) before = before->next;
     return (dt_builder){.function = s->function, .before = before, .locations = value->locations, .n_locations = value->n_locations};
 }
 
@@ -111,7 +112,8 @@ static dt_status *build_iota(dt_builder *builder, dt_dtype dtype, dt_shape shape
     return dt_build_text(builder, result, "iota", NULL, 0, "shape=[%s], axis=%d, dtype=%s", dims.data, axis, dt_dtype_name(dtype));
 }
 
-/* Where each element of a shard's part of so many elements is in the whole: group · elements of a group + shard · those of its part + element. [extent] */
+/* Where each element of a shard's part of so many elements is in the whole: group · elements of a group + shard · those of its part + element.
+ * [extent] */
 static dt_status *build_positions(dt_sharding *s, dt_builder *builder, int64_t extent, int64_t groups, dt_value **positions) {
     int64_t own = extent / (groups * s->n_shards), dims[] = {groups, own}, all[] = {groups * own};
     dt_shape shape = {2, dims};

@@ -210,7 +210,7 @@ typedef struct split {
 /* Each of the tensors side by side has the same number of elements on each shard. */
 static bool check_split(dt_elaborator *e, const char *path, int axis, int64_t size, int64_t groups) {
     int64_t n_shards = e->module->n_shards, unit = groups * n_shards, below = size / unit * unit;
-    if (size % unit == 0) return true;
+    if (size % unit == 0 && (size > 0 || n_shards == 1)) return true;
     const char *tensors = groups > 1 ? dt_arena_format(e->arena, ", %lld tensors side by side", (long long)groups) : "";
     dt_diagnostic *error;
     if (n_shards > 1)

@@ -149,7 +149,8 @@ void dt_about_artifact(const dt_artifact *artifact, dt_text *text) {
     dt_text_format(text, "\nup to %" PRId64 " rows for each replica; memory: %.2f MiB + %.2f MiB for each core + %.2f MiB for each replica",
                    artifact->capacity, in_mib(bytes.shared), in_mib(bytes.core), in_mib(bytes.replica));
     dt_text_format(text, " + %.2f MiB for each of the log2(microbatches) + 1 sums that a core has open\n", in_mib(bytes.partial));
-    if (artifact->n_shards > 1) dt_text_format(text, "the model is split into %d shards, each of which every process computes\n", artifact->n_shards);
+    if (artifact->n_shards > 1)
+        dt_text_format(text, "the model is split into %d shards, which --shards-over spreads over processes\n", artifact->n_shards);
     say_gathered(text, artifact);
     say_variables(text, artifact);
     say_launch_values(text, artifact);

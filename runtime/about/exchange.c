@@ -11,7 +11,7 @@
 #include <limits.h>
 
 enum {
-    N_KINDS = DT_COLLECTIVE_REDUCE_SCATTER + 1,
+    N_KINDS = DT_COLLECTIVE_SHARD_REDUCE + 1,
     FEW = 32 /* processes: all are lowered. Of more, those that are alike send the same, but for a unit an exchange, and one of them is */
 };
 
@@ -33,7 +33,8 @@ typedef struct layout {
     dt_arena *scratch; /* of one process */
     jmp_buf guard;     /* of both */
     int64_t n_asked;   /* processes */
-    int n_processes;   /* the same, where so many can share the step */
+    int over;          /* of which so many have the shards of the model */
+    int n_processes;   /* that divide the microbatches: all, or one of each of these, where so many can share the step */
     int64_t replicas;
     dt_microbatches rows;
     int64_t n_microbatches;
@@ -59,14 +60,16 @@ static dt_status *allocate_nothing(void *context, size_t bytes, void **memory) {
 }
 static void release_nothing(void *context, void *memory, size_t bytes) { (void)context, (void)memory, (void)bytes; }
 
-static dt_status *join_group(layout *of, const dt_executor_memory *memory, dt_process_roles roles) {
+static dt_status *join_group(layout *of, const dt_executor_memory *memory, dt_process_roles all) {
     dt_local_hub_options options = {.n_ranks = 1,
                                     .shares_memory = of->kind->shares_memory,
                                     .first_microbatch = memory->first_microbatch,
                                     .n_microbatches = memory->n_microbatches,
                                     .n_all_microbatches = memory->n_all_microbatches,
                                     .rows = of->rows,
-                                    .roles = roles,
+                                    .roles = dt_process_data_roles(all, of->over),
+                                    .model = dt_process_model_roles(all, of->over),
+                                    .n_all_shards = of->artifact->n_shards,
                                     .allocate = allocate_nothing,
                                     .release = release_nothing,
                                     .context = of->scratch}; /* an address, of nothing */
@@ -77,9 +80,12 @@ static dt_status *join_group(layout *of, const dt_executor_memory *memory, dt_pr
     return status;
 }
 
-static void count_tensors(const dt_collective_part *parts, int n, crossing *crossings) {
+/* Of one process that divides microbatches sums stay where they are. */
+static void count_tensors(const layout *of, const dt_collective_part *parts, int n, crossing *crossings) {
     for (int i = 0; i < n; i++)
-        crossings[parts[i].shares != NULL && parts[i].kind == DT_COLLECTIVE_ALL_REDUCE ? DT_COLLECTIVE_REDUCE_SCATTER : parts[i].kind].n_tensors++;
+        if (of->n_processes > 1 || parts[i].kind == DT_COLLECTIVE_SHARD_REDUCE)
+            crossings[parts[i].shares != NULL && parts[i].kind == DT_COLLECTIVE_ALL_REDUCE ? DT_COLLECTIVE_REDUCE_SCATTER : parts[i].kind]
+                .n_tensors++;
 }
 
 static dt_sharing sharing_of(const dt_run_options *options) { return dt_sharing_of(options->shard_optimizer, options->shard_parameters); }
@@ -100,7 +106,7 @@ static dt_status *count_collectives(layout *of, const dt_collective_part *parts,
     dt_group_work work = {0};
     if (parts[all->first].hands_over) return NULL;
     DT_TRY(dt_group_lower(of->group, all->first, all->n, of->scratch, &work));
-    if (work.n_buckets > 0) count_tensors(parts + all->first, all->n, crossings);
+    if (work.n_buckets > 0) count_tensors(of, parts + all->first, all->n, crossings);
     for (int b = 0; b < work.n_buckets; b++)
         for (size_t i = 0; i < work.buckets[b].behind.n; i++) {
             const dt_operation *one = &work.buckets[b].behind.items[i];
@@ -110,10 +116,18 @@ static dt_status *count_collectives(layout *of, const dt_collective_part *parts,
 }
 
 /* What one process does of the function. */
-static dt_status *count_process(layout *of, int function, dt_process_roles roles, crossing (*crossings)[N_KINDS]) {
+static dt_status *count_process(layout *of, int function, dt_process_roles all, crossing (*crossings)[N_KINDS]) {
+    dt_process_roles roles = dt_process_data_roles(all, of->over);
+    int n_shards = of->artifact->n_shards / of->over;
     dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, (int)of->n_microbatches);
     int n_rounds = of->options->gather_rounds > 0 ? (int)of->options->gather_rounds : 1;
-    dt_memory_domain domain = {.n_executors = 1, .n_parts = 1, .n_rounds = n_rounds, .layout = dt_state_layout_of(roles, sharing_of(of->options))};
+    dt_memory_domain domain = {.n_executors = 1,
+                               .n_parts = 1,
+                               .n_rounds = n_rounds,
+                               .first_shard = dt_process_model_roles(all, of->over).process * n_shards,
+                               .n_shards = n_shards,
+                               .holds = own,
+                               .layout = dt_state_layout_of(roles, sharing_of(of->options))};
     dt_executor_memory memory = {.artifact = of->artifact,
                                  .domain = &domain,
                                  .first_microbatch = own.first,
@@ -127,7 +141,7 @@ static dt_status *count_process(layout *of, int function, dt_process_roles roles
     dt_executor_memory_lay_out(&memory, of->kind, function, of->scratch);
     const dt_collective_part *parts = dt_operations_collectives(&options, function, of->scratch, first);
     dt_operations made = dt_operations_of(&options, function, first[function], 0, of->scratch);
-    DT_TRY(join_group(of, &memory, roles));
+    DT_TRY(join_group(of, &memory, all));
     dt_group_publish(of->group, parts, first[of->artifact->n_functions]);
     dt_status *status = NULL;
     for (size_t i = 0; i < made.list.n && status == NULL; i++) {
@@ -161,19 +175,19 @@ static dt_status *count_processes(layout *of, int function) {
     int n_segments = of->artifact->functions[function].n_segments;
     DT_LIST(alike) known = {0};
     of->crossings = dt_arena_new_array(of->arena, (size_t)n_segments, sizeof *of->crossings);
-    for (int p = 0; p < of->n_processes; p++) {
-        dt_process_roles roles = {.n_processes = of->n_processes, .process = p};
-        dt_microbatch_range own = dt_microbatches_of_process(roles, p, (int)of->n_microbatches);
+    for (int p = 0; p < of->n_processes * of->over; p++) {
+        dt_process_roles all = {.n_processes = of->n_processes * of->over, .process = p}, roles = dt_process_data_roles(all, of->over);
+        dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, (int)of->n_microbatches);
         alike here = {.n_microbatches = own.end - own.first};
         bool is_known = false;
         DT_TRY(renew(&of->scratch, &of->guard));
         count_nodes_of(of, own, &here.n_nodes);
         for (size_t i = 0; i < known.n; i++)
             is_known |= known.items[i].n_nodes == here.n_nodes && known.items[i].n_microbatches == here.n_microbatches;
-        if (is_known && of->n_processes > FEW) continue;
+        if (is_known && all.n_processes > FEW) continue;
         dt_list_push(of->arena, &known, here);
         crossing(*counted)[N_KINDS] = dt_arena_new_array(of->scratch, (size_t)n_segments, sizeof *counted);
-        DT_TRY(count_process(of, function, roles, counted));
+        DT_TRY(count_process(of, function, all, counted));
         for (int s = 0; s < n_segments; s++)
             for (int k = 0; k < N_KINDS; k++) take_most(&of->crossings[s][k], &counted[s][k]);
     }
@@ -225,17 +239,17 @@ static dt_status *nearest_better(layout *of, int *most, int *best) {
 
 /* That a process has several nodes, `most` at most, each of which it sends; and of how many processes that is not so. */
 static dt_status *say_odd_cuts(layout *of, int most) {
-    int best, below = nearest_even(of, -1), above = nearest_even(of, 1);
+    int best, over = of->over, below = nearest_even(of, -1), above = nearest_even(of, 1);
     dt_text_format(of->text, "    %d processes cut the tree of sums at odd places, and one of them sends %d partial sums of everything; ",
-                   of->n_processes, most);
+                   of->n_processes * over, most);
     if (below != 0 && above != 0)
-        dt_text_format(of->text, "%d or %d processes send 1 each\n", below, above);
+        dt_text_format(of->text, "%d or %d processes send 1 each\n", below * over, above * over);
     else if (below != 0 || above != 0)
-        dt_text_format(of->text, "%d processes send 1 each\n", below != 0 ? below : above);
+        dt_text_format(of->text, "%d processes send 1 each\n", (below != 0 ? below : above) * over);
     else {
         DT_TRY(nearest_better(of, &most, &best));
         if (best != 0)
-            dt_text_format(of->text, "%d processes send at most %d each\n", best, most);
+            dt_text_format(of->text, "%d processes send at most %d each\n", best * over, most);
         else
             dt_text_append(of->text, "no number of processes nearby is better\n");
     }
@@ -274,7 +288,7 @@ static dt_status *say_crossings(layout *of, int function, bool *sums) {
                 dt_text_append(of->text,
                                "    segment  collective      tensors        bytes  exchanges  algorithm  rounds   most sent  times  messages\n");
             is_first = false;
-            *sums = *sums || k != DT_COLLECTIVE_ALL_GATHER;
+            *sums = *sums || (k != DT_COLLECTIVE_ALL_GATHER && k != DT_COLLECTIVE_SHARD_REDUCE);
             say_crossing(of->text, s, k, &of->crossings[s][k]);
         }
     if (is_first) dt_text_append(of->text, "    nothing crosses processes\n");
@@ -289,12 +303,12 @@ static dt_status *lay_out(layout *of, const dt_artifact_step *step) {
     DT_TRY(dt_session_check_shape(artifact, of->replicas, rows));
     of->rows = (dt_microbatches){rows, dt_artifact_microbatches(artifact, rows), artifact->microbatch_rows};
     of->n_microbatches = of->rows.per_replica * of->replicas;
-    if (of->n_asked > of->n_microbatches)
+    if (of->n_asked / of->over > of->n_microbatches)
         return dt_error(DT_INVALID_ARGUMENT,
                         "step %s: %" PRId64 " processes for %" PRId64
                         " microbatch%s: each process holds at least one; use at most --processes %" PRId64 ", or more --replicas",
-                        step->name, of->n_asked, of->n_microbatches, of->n_microbatches == 1 ? "" : "es", of->n_microbatches);
-    of->n_processes = (int)of->n_asked;
+                        step->name, of->n_asked, of->n_microbatches, of->n_microbatches == 1 ? "" : "es", of->n_microbatches * of->over);
+    of->n_processes = (int)of->n_asked / of->over;
     return NULL;
 }
 
@@ -324,7 +338,8 @@ static dt_status *say_steps(layout *of) {
     if (setjmp(of->guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the schedules of %" PRId64 " processes", of->n_asked);
     for (int i = 0; i < of->artifact->n_steps; i++) DT_TRY(say_step(of, &of->artifact->steps[i]));
     dt_sharing sharing = sharing_of(of->options);
-    if (sharing != DT_SHARES_NOTHING) dt_memory_print_sharing(of->artifact, DT_ALL_FUNCTIONS, (dt_process_roles){.n_processes = of->n_processes}, sharing, of->text);
+    if (sharing != DT_SHARES_NOTHING)
+        dt_memory_print_sharing(of->artifact, DT_ALL_FUNCTIONS, (dt_process_roles){.n_processes = of->n_processes}, sharing, of->text);
     return NULL;
 }
 
@@ -334,12 +349,14 @@ dt_status *dt_about_exchange(const dt_artifact *artifact, int64_t n_processes, c
     DT_TRY(dt_device_spec_parse(options->devices, &spec));
     dt_session_options asked = {.shard_optimizer = options->shard_optimizer, .shard_parameters = options->shard_parameters};
     DT_TRY(dt_session_check_shards(artifact, &asked, spec.kind->is_gpu));
+    DT_TRY(dt_session_check_shards_over(artifact, options->shards_over, n_processes));
     DT_TRY(dt_session_program(artifact, spec.kind->is_gpu, &artifact));
     layout of = {.artifact = artifact,
                  .kind = spec.kind,
                  .options = options,
                  .text = text,
                  .n_asked = n_processes,
+                 .over = options->shards_over > 1 ? (int)options->shards_over : 1,
                  .replicas = options->replicas != 0 ? options->replicas : 1};
     dt_status *status = say_steps(&of);
     dt_group_close(of.group);

@@ -265,7 +265,9 @@ static dt_status *check_collective(const dt_json *item, const dt_artifact_functi
     const dt_artifact_buffer *source = &function->buffers[collective->source], *target = &function->buffers[collective->target];
     if (source->tensor.dtype != target->tensor.dtype || source->tensor.row_bytes != target->tensor.row_bytes)
         return dt_json_wrong(item, "%s and %s are not of one type and size", source->tensor.name, target->tensor.name);
-    if (has_inner_rows(&source->tensor) || has_inner_rows(&target->tensor)) return dt_json_wrong(item, "rows that are not the first dimension");
+    bool over_shards = collective->kind == DT_COLLECTIVE_SHARD_REDUCE; /* of as many elements as there is room for, whatever the rows */
+    if (!over_shards && (has_inner_rows(&source->tensor) || has_inner_rows(&target->tensor)))
+        return dt_json_wrong(item, "rows that are not the first dimension");
     bool rows = source->tensor.has_rows && !source->tensor.has_all_rows, target_rows = target->tensor.has_rows && !target->tensor.has_all_rows;
     bool fits = source->space == DT_MEMORY_REPLICA || is_partial_sum(source, collective);
     switch (collective->kind) {
@@ -274,7 +276,6 @@ static dt_status *check_collective(const dt_json *item, const dt_artifact_functi
     case DT_COLLECTIVE_REDUCE_SCATTER: fits = fits && source->tensor.has_all_rows && target_rows && target->space == DT_MEMORY_REPLICA; break;
     case DT_COLLECTIVE_SHARD_REDUCE: fits = reduces_shards(source, target); break;
     }
-    bool over_shards = collective->kind == DT_COLLECTIVE_SHARD_REDUCE;
     fits = fits && (over_shards ? source->sharded && !target->sharded : source->sharded == target->sharded);
     if (!fits || source->view != NULL || target->view != NULL)
         return dt_json_wrong(item, "%s and %s are not the two sides of such a collective", source->tensor.name, target->tensor.name);

@@ -32,7 +32,8 @@ enum {
     DT_NONBLOCKING_PLACES = 2 /* that nonblocking collectives take by turns, so that one is under way while another's results are used */
 };
 
-/* One collective of a segment, as a member has it. A row is whatever is split: `n` elements of it. */
+/* One collective of a segment, as a member has it. A row is whatever is split: `n` elements of it. Of what combines shards (SHARD_REDUCE) there is
+ * one part for each microbatch of this process, or for what is there once: of which a single member names sources, and targets, of all. */
 typedef struct dt_collective_part {
     dt_collective_kind kind;
     dt_reduction_op combine; /* not of ALL_GATHER */
@@ -40,7 +41,8 @@ typedef struct dt_collective_part {
     size_t n;         /* ALL_REDUCE: elements; ALL_GATHER, REDUCE_SCATTER: elements of a row */
     const int *spans; /* [microbatches of this member] ALL_REDUCE: each source is the sum of so many, a subtree of the tree over all; 0: it is in a
                          sum before. NULL: each is one */
-    void *const *sources; /* [microbatches of this member] ALL_GATHER: its own rows; REDUCE_SCATTER: all rows of the batch */
+    void *const *sources; /* [microbatches of this member] ALL_GATHER: its own rows; REDUCE_SCATTER: all rows of the batch. SHARD_REDUCE: [shards
+                             that this process holds] */
     int n_targets;
     void *const *targets; /* [n_targets] ALL_REDUCE; ALL_GATHER: of all rows; REDUCE_SCATTER: [microbatches of this member] its own rows. Neighbours
                              that share memory may name one target, at the same index: it is written once */

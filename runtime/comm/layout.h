@@ -9,6 +9,7 @@
  *     a layer's parameters                 nobody        a share each             everybody
  *     records of all                       nobody        its own                  everybody
  *     results                              nobody        its own                  process 0
+ *     sums over shards of the model        a model group a part, on the way       the model group
  */
 #ifndef DT_RUNTIME_COMM_LAYOUT_H
 #define DT_RUNTIME_COMM_LAYOUT_H
@@ -42,14 +43,14 @@ typedef enum dt_layout_needs {
     DT_NEEDED_BY_ALL
 } dt_layout_needs;
 
-/* The processes of a run as members [n_processes]. n_microbatches: that holders contribute, all together; 0: none do. */
+/* Processes as members [n_processes]. n_microbatches: that holders contribute, all together; 0: none do. */
 static inline const dt_layout_member *dt_layout_members(dt_process_roles roles, int n_microbatches, dt_layout_needs needs, dt_arena *arena) {
     dt_layout_member *members = DT_NEW_ARRAY(arena, dt_layout_member, roles.n_processes);
     /* One who alone holds microbatches has the whole sum: it is its own, and nobody is to add anything. */
     bool holder_owns = n_microbatches > 0 && needs == DT_NEEDED_BY_ALL && dt_process_n_workers(roles) == 1;
     for (int p = 0; p < roles.n_processes; p++) {
         bool holds = dt_process_holds(roles, p);
-        members[p] = (dt_layout_member){.rank = p,
+        members[p] = (dt_layout_member){.rank = dt_process_rank(roles, p),
                                         .owns = holder_owns ? holds : dt_process_owns(roles, p),
                                         .needs = needs == DT_NEEDED_BY_ALL || (needs == DT_NEEDED_BY_HOLDERS && holds)};
         if (n_microbatches > 0) members[p].contributes = dt_microbatches_of_process(roles, p, n_microbatches);

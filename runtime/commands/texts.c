@@ -19,7 +19,8 @@ dt_status *dtrun_info(const dtrun_call *call, const dtrt_program *program) {
                                  .devices = call->run.devices,
                                  .shard_optimizer = call->run.shard_optimizer,
                                  .shard_parameters = call->run.shard_parameters,
-                                 .gather_rounds = call->run.gather_rounds};
+                                 .gather_rounds = call->run.gather_rounds,
+                                 .shards_over = call->run.shards_over};
     dt_status *status = call->text != NULL ? dtrt_program_text(program, call->text, &text) : dtrt_info(program, &options, &text);
     return print(status, text);
 }

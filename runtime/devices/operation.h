@@ -47,14 +47,16 @@ typedef struct dt_operation_launch {
 typedef struct dt_over_shards {
     const char *label;
     int segment;
-    const dt_launch *rows; /* of a tensor with rows: the microbatch's launch values, which say how many are valid; else NULL */
+    const dt_artifact_tensor *tensor;
+    const dt_launch *values; /* of the microbatch, or of the first one, which say how many rows are valid */
+    bool is_on_the_way;      /* it is of some shards, and what other processes have is added yet; all else is empty */
 } dt_over_shards;
 
 /* Tensors that are reduced together. */
 typedef struct dt_operation_reduce {
     int n;
     const dt_tree_reduction *reductions; /* [n] */
-    const dt_over_shards *over_shards;   /* NULL: over microbatches, or copies */
+    const dt_over_shards *over_shards;   /* NULL: over microbatches, or copies. Of what is there already, `n` is 0, and it is the one reduction */
 } dt_operation_reduce;
 
 typedef struct dt_operation_transfer {

@@ -13,7 +13,7 @@ static dt_status *find(const dtrt_session *session, int variable, const dt_artif
 
 static dt_status *find_whole(const dtrt_session *session, int variable, const dt_artifact_variable **found) {
     DT_TRY(find(session, variable, found));
-    if (dt_ranges_own(session->session, variable).n_bytes == (*found)->bytes) return NULL;
+    if (dt_ranges_have_all(session->session, variable)) return NULL;
     return dt_error(DT_FAILED_PRECONDITION, "%s is shared out, and this process has a part of it: dtrt_save writes all of it", (*found)->path);
 }
 
@@ -49,7 +49,7 @@ static dt_status *copy_array(const dtrt_session *session, int variable, const dt
 }
 
 static dt_status *write_variable(dtrt_session *session, int variable, const dtrt_array *array) {
-    const dt_artifact_variable *about;
+    const dt_artifact_variable *about = NULL;
     void *dense = NULL;
     dt_api_call call = {.name = "dtrt_write", .which = variable};
     dt_status *status = copy_array(session, variable, array, &about, &dense);

@@ -54,7 +54,7 @@ dt_status *dt_executor_allocate(dt_executor *executor) {
     executor->launches = executor->host != NULL ? (dt_launch *)executor->exchange.down : dt_executor_memory_launches(memory);
     executor->bad_index = executor->host != NULL ? (dt_bad_index *)executor->exchange.up : dt_executor_memory_records(memory);
     executor->aggregates =
-        executor->host != NULL ? (int64_t *)(executor->bad_index + memory->n_microbatches + 1) : dt_executor_memory_aggregates(memory);
+        executor->host != NULL ? (int64_t *)(executor->bad_index + dt_executor_memory_n_records(memory)) : dt_executor_memory_aggregates(memory);
     for (int e = 0; e < 2; e++) DT_TRY(dt_device_create_event(executor->device, &executor->arrived[e]));
     return NULL;
 }
@@ -79,6 +79,7 @@ static dt_operations_options options_of(const dt_executor *executor) {
                                    .kernels = executor->device->kind->reads_host ? executor->kernels : NULL,
                                    .part = executor->part,
                                    .leads = group == NULL || group->rank == 0,
+                                   .looks = executor->numerics != NULL,
                                    .first_row = executor->first_row,
                                    .host = executor->exchange};
 }
@@ -415,8 +416,10 @@ static void fill_launches(dt_executor *executor, const dt_run_values *values) {
         *launch = values->launch;
         launch->rows = dt_microbatches_valid_rows(&memory->rows, microbatch, values->launch.valid);
         launch->row_offset = values->launch.row_offset + dt_microbatches_first_row(&memory->rows, microbatch);
-        launch->shard = executor->domain->first_shard + l - dt_executor_memory_launch(memory, m, 0);
-        launch->bad_index = &records[executor->group != NULL ? m : 0];
+        int shard = l - dt_executor_memory_launch(memory, m, 0);
+        bool is_whole = shard == executor->domain->n_shards, is_dropped = is_whole && executor->domain->first_shard > 0 && !once;
+        launch->shard = is_whole ? 0 : executor->domain->first_shard + shard;
+        launch->bad_index = &records[executor->group == NULL ? 0 : is_dropped ? memory->n_microbatches + 1 : m];
         launch->part = once ? executor->part : 0;
         launch->n_parts = once ? executor->domain->n_parts : 1;
         launch->share = executor->domain->layout.slots.share;
@@ -572,7 +575,7 @@ dt_status *dt_executor_start(dt_executor *executor, const dt_run_values *values)
     place_inputs(executor, function, values);
     /* Records of other devices are cleared by what their lists begin with. Of one without a group they are counted until somebody reads them. */
     if (memory->slots == 0 && executor->group != NULL)
-        memset(executor->bad_index, 0, ((size_t)memory->n_microbatches + 1) * sizeof *executor->bad_index);
+        memset(executor->bad_index, 0, (size_t)dt_executor_memory_n_records(memory) * sizeof *executor->bad_index);
     clear_times(executor, values->function);
     if (executor->numerics != NULL) dt_numerics_begin(executor, values);
     function->n_runs++;

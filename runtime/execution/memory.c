@@ -188,7 +188,7 @@ static void lay_spaces_out(dt_executor_memory *memory, int wanted) {
 /* What the host writes before a step and reads after it. */
 static void lay_exchange_out(dt_executor_memory *memory, int wanted) {
     const dt_artifact *artifact = memory->artifact;
-    int64_t n_records = (int64_t)memory->n_microbatches + 1, n_launches = dt_executor_memory_n_launches(memory);
+    int64_t n_records = dt_executor_memory_n_records(memory), n_launches = dt_executor_memory_n_launches(memory);
     for (int s = 0; s < artifact->n_steps; s++)
         if (dt_memory_has(artifact, wanted, artifact->steps[s].function))
             dt_memory_raise_to(&memory->n_aggregates, artifact->steps[s].aggregate_starts[artifact->steps[s].n_aggregates]);

@@ -88,6 +88,7 @@ typedef struct dt_memory_domain {
     int n_executors;
     int n_parts;                   /* of kernels that run once: executors that do one, the first ones */
     int first_shard, n_shards;     /* logical shards that it holds; n_shards 0, which laying out replaces: all */
+    dt_microbatch_range holds;     /* microbatches of this process: read where it holds some shards of all */
     const dt_placement *placement; /* NULL: it has, and runs, all that is there once */
     bool is_allocated;
     char *memory; /* until it is allocated, an address that no other domain has: lists are made of such addresses to see how long they are */
@@ -156,6 +157,15 @@ static inline bool dt_memory_domain_has_buffer(const dt_memory_domain *domain, i
 static inline char *dt_memory_domain_variable(const dt_memory_domain *domain, int variable, int shard) {
     return domain->memory + domain->variables[variable] + shard * domain->variable_strides[variable];
 }
+/* Whether other processes have shards that this one does not have. */
+static inline bool dt_memory_domain_lacks_shards(const dt_memory_domain *domain, const dt_artifact *artifact) {
+    return domain->n_shards < artifact->n_shards;
+}
+/* Number `shard` of all among those that it holds; -1: it does not. */
+static inline int dt_memory_domain_find_shard(const dt_memory_domain *domain, int shard) {
+    int held = shard - domain->first_shard;
+    return held >= 0 && held < domain->n_shards ? held : -1;
+}
 static inline bool dt_memory_domain_runs(const dt_memory_domain *domain, int function, int kernel) {
     return dt_memory_domain_is_whole(domain) || !domain->placement->functions[function].central[kernel];
 }
@@ -177,7 +187,8 @@ static inline char *dt_memory_domain_place(const dt_memory_domain *domain, int p
 char *dt_executor_memory_partial(const dt_executor_memory *memory, int function, int buffer, int shard, int slot);
 
 /* As the device sees them. There is a record for each microbatch, and one more for kernels that run once; for each of these a launch for each held
- * shard: dt_executor_memory_launch. */
+ * shard: dt_executor_memory_launch. Where other processes have shards too, there is one launch more, for kernels that are not sharded, and after all
+ * a record that nobody reads: what such a kernel counts for a microbatch is counted by the first process of a model group alone. */
 static inline dt_launch *dt_executor_memory_launches(const dt_executor_memory *memory) {
     return (dt_launch *)(memory->memory + memory->launch_space);
 }
@@ -185,11 +196,22 @@ static inline dt_bad_index *dt_executor_memory_records(const dt_executor_memory 
     return (dt_bad_index *)(memory->memory + memory->record_space);
 }
 /* Which launch is that of a microbatch, or n_microbatches, and a held shard; and the microbatch of a launch. */
+static inline int dt_executor_memory_launches_of_one(const dt_executor_memory *memory) {
+    return memory->domain->n_shards + dt_memory_domain_lacks_shards(memory->domain, memory->artifact);
+}
 static inline int dt_executor_memory_launch(const dt_executor_memory *memory, int microbatch, int shard) {
-    return microbatch * memory->domain->n_shards + shard;
+    return microbatch * dt_executor_memory_launches_of_one(memory) + shard;
+}
+/* The same of kernels that are not sharded. */
+static inline int dt_executor_memory_whole_launch(const dt_executor_memory *memory, int microbatch) {
+    bool is_apart = dt_memory_domain_lacks_shards(memory->domain, memory->artifact);
+    return dt_executor_memory_launch(memory, microbatch, is_apart ? memory->domain->n_shards : 0);
 }
 static inline int dt_executor_memory_microbatch_of(const dt_executor_memory *memory, ptrdiff_t launch) {
-    return (int)(launch / memory->domain->n_shards);
+    return (int)(launch / dt_executor_memory_launches_of_one(memory));
+}
+static inline int dt_executor_memory_n_records(const dt_executor_memory *memory) {
+    return memory->n_microbatches + 1 + dt_memory_domain_lacks_shards(memory->domain, memory->artifact);
 }
 static inline int dt_executor_memory_n_launches(const dt_executor_memory *memory) {
     return dt_executor_memory_launch(memory, memory->n_microbatches + 1, 0);

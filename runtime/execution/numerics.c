@@ -54,6 +54,7 @@ const dt_numerics *dt_numerics_first(const dt_numerics *one, const dt_numerics *
     if (one->place == DT_NUMERICS_FINITE || other->place == DT_NUMERICS_FINITE) return one->place != DT_NUMERICS_FINITE ? one : other;
     if (one->segment != other->segment) return one->segment < other->segment ? one : other;
     if (one->position != other->position) return one->position < other->position ? one : other;
+    if (one->place == DT_NUMERICS_VARIABLE) return one->element <= other->element ? one : other; /* processes may have shards of it */
     return one->microbatch <= other->microbatch ? one : other;
 }
 
@@ -88,7 +89,9 @@ static void look_at_variable(dt_executor *executor, int v) {
     dt_shard_piece piece;
     for (int64_t first = own.first; first < own.first + own.n_bytes; first += piece.n_bytes) {
         piece = dt_shard_piece_at(variable, executor->memory.artifact->n_shards, (dt_byte_range){first, own.first + own.n_bytes - first});
-        const char *data = dt_memory_domain_variable(domain, v, piece.shard - domain->first_shard) + piece.at;
+        int held = variable->split.groups > 0 ? dt_memory_domain_find_shard(domain, piece.shard) : 0;
+        if (held < 0) continue;
+        const char *data = dt_memory_domain_variable(domain, v, held) + piece.at;
         look_at_part(executor, what, &variable->tensor, data - first, (dt_byte_range){first, piece.n_bytes});
     }
 }
@@ -161,23 +164,18 @@ static void look_at_shards(dt_executor *executor, const dt_operation_reduce *red
     const dt_tree_reduction *one = &reduce->reductions[0];
     const dt_over_shards *over = reduce->over_shards;
     dt_numerics what = {.place = DT_NUMERICS_SHARDS_SUM, .segment = over->segment, .position = AFTER_KERNELS, .variable = -1};
-    int64_t n = (int64_t)one->n_elements, n_rows = 1;
     snprintf(what.label, sizeof what.label, "%s", over->label);
-    if (over->rows != NULL) {
-        int m = dt_executor_memory_microbatch_of(&executor->memory, over->rows - executor->launches);
-        what.microbatch = executor->memory.first_microbatch + m;
-        n_rows = dt_microbatches_rows(&executor->memory.rows, what.microbatch);
-    }
-    dt_artifact_tensor tensor = {.dtype = one->dtype, .has_rows = over->rows != NULL};
-    tensor.row_bytes = n / n_rows * (int64_t)dt_dtype_bytes(tensor.dtype);
-    if (one->combine == DT_REDUCTION_SUM)
-        look(executor, what, &tensor, NULL, one->targets[0], tensor.has_rows ? over->rows->rows : 0, tensor.has_rows ? over->rows->row_offset : 0);
+    bool has_all = over->tensor->has_all_rows, has_own = over->tensor->has_rows && !has_all;
+    int m = dt_executor_memory_microbatch_of(&executor->memory, over->values - executor->launches);
+    what.microbatch = has_own ? executor->memory.first_microbatch + m : 0;
+    int64_t n_rows = has_all ? over->values->valid : has_own ? over->values->rows : 0;
+    if (one->combine == DT_REDUCTION_SUM) look(executor, what, over->tensor, NULL, one->targets[0], n_rows, has_own ? over->values->row_offset : 0);
 }
 
 static void look_at_sums(dt_executor *executor, const dt_operation_reduce *reduce, const char *label, int segment) {
     dt_numerics what = {.place = DT_NUMERICS_SUM, .segment = segment, .position = AFTER_KERNELS, .variable = -1};
     if (reduce->over_shards != NULL) {
-        look_at_shards(executor, reduce);
+        if (!reduce->over_shards->is_on_the_way) look_at_shards(executor, reduce);
         return;
     }
     snprintf(what.label, sizeof what.label, "%s", label != NULL ? label : "");

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <limits.h>
 
 /* The list of one function, on the way. */
 typedef struct builder {
@@ -82,13 +83,14 @@ static void add_launch_of_shard(builder *in, int k, int microbatch, int launch) 
         dt_list_push(in->arena, &in->made.inputs, input);
     }
     dt_kernel_entry entry = in->options->kernels != NULL ? dt_kernels_entry(in->options->kernels, in->number, k) : NULL;
+    int number = kernel->sharded ? dt_executor_memory_launch(in->memory, launch, in->shard) : dt_executor_memory_whole_launch(in->memory, launch);
     dt_operation_launch added = {.function = in->number,
                                  .kernel = k,
                                  .entry = entry,
                                  .buffers = buffers,
-                                 .values = dt_executor_memory_launches(in->memory) + dt_executor_memory_launch(in->memory, launch, in->shard),
+                                 .values = dt_executor_memory_launches(in->memory) + number,
                                  .segment = in->segment,
-                                 .position = in->position + in->shard,
+                                 .position = in->position + (kernel->sharded ? in->memory->domain->first_shard + in->shard : 0),
                                  .iteration = kernel->loop >= 0 ? in->iterations[kernel->loop] : -1};
     add(in, (dt_operation){.kind = DT_OPERATION_LAUNCH, .launch = added});
 }
@@ -256,10 +258,13 @@ static dt_tree_reduction merge_of(builder *in, const dt_partial_merge *merge, co
                                .targets = target};
 }
 
-/* How many parts a collective is: one for each held shard of what is sharded. What combines shards crosses nothing. */
+/* How many parts a collective is: one for each held shard of what is sharded. What combines shards is one for each microbatch of this process, or
+ * one, where it crosses, and else none. */
 static int n_parts(const builder *in, const dt_artifact_collective *collective) {
-    if (collective->kind == DT_COLLECTIVE_SHARD_REDUCE) return 0;
-    return n_copies(in, in->function->buffers[collective->source].sharded);
+    const dt_memory_domain *domain = in->memory->domain;
+    if (collective->kind != DT_COLLECTIVE_SHARD_REDUCE) return n_copies(in, in->function->buffers[collective->source].sharded);
+    if (!dt_memory_domain_lacks_shards(domain, in->memory->artifact)) return 0;
+    return in->function->buffers[collective->source].space == DT_MEMORY_DEVICE ? 1 : domain->holds.end - domain->holds.first;
 }
 
 /* Whether a sum is added up as microbatches go through the segment, or through one layer of it. */
@@ -317,6 +322,13 @@ static const int64_t *shares_of(const builder *in, dt_share how, size_t n) {
     return shares;
 }
 
+/* Rows that a buffer holds for a microbatch, of all; 1 of a tensor without. */
+static int64_t n_rows(const builder *in, const dt_artifact_tensor *tensor, int microbatch) {
+    const dt_executor_memory *memory = in->memory;
+    if (tensor->has_all_rows) return memory->rows.rows * (memory->n_all_microbatches / memory->rows.per_replica);
+    return tensor->has_rows ? dt_microbatches_rows(&memory->rows, microbatch) : 1;
+}
+
 static dt_collective_part part_of(const builder *in, const dt_artifact_collective *collective) {
     const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
     void **sources = DT_NEW_ARRAY(in->arena, void *, in->memory->n_microbatches);
@@ -331,6 +343,30 @@ static dt_collective_part part_of(const builder *in, const dt_artifact_collectiv
                                .label = collective->label};
     part.targets = targets_of(in, collective, &part.n_targets);
     if (collective->share.unit > 0) part.shares = shares_of(in, collective->share, part.n);
+    return part;
+}
+
+/* Of what combines shards part number i of the process: the member that has the microbatch names all. */
+static dt_collective_part shards_part(builder *in, const dt_artifact_collective *collective, int i) {
+    const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
+    bool is_once = in->function->buffers[collective->source].space == DT_MEMORY_DEVICE;
+    int all = in->memory->domain->holds.first + i, own = is_once ? 0 : all - in->memory->first_microbatch;
+    bool is_here = is_once ? in->options->leads : own >= 0 && own < in->memory->n_microbatches;
+    dt_collective_part part = {.kind = collective->kind,
+                               .combine = collective->op,
+                               .dtype = tensor->dtype,
+                               .n = (size_t)n_rows(in, tensor, all) * n_elements(tensor),
+                               .complete_after = INT_MAX,
+                               .label = collective->label};
+    if (!is_here) return part;
+    int n = in->memory->domain->n_shards;
+    void **sources = DT_NEW_ARRAY(in->arena, void *, n), **target = DT_NEW(in->arena, void *);
+    for (in->shard = 0; in->shard < n; in->shard++) sources[in->shard] = address(in, collective->source, own);
+    in->shard = 0;
+    *target = address(in, collective->target, own);
+    part.sources = sources;
+    part.n_targets = 1;
+    part.targets = target;
     return part;
 }
 
@@ -467,7 +503,12 @@ static void append_parts(builder *in, int s, part_list *parts) {
     }
     for (int c = 0; c < segment->n_collectives; c++) {
         if (leaves(in, s, c)) continue;
-        for (in->shard = 0; in->shard < n_parts(in, &segment->collectives[c]); in->shard++) {
+        bool over_shards = segment->collectives[c].kind == DT_COLLECTIVE_SHARD_REDUCE;
+        for (int i = 0; over_shards && i < n_parts(in, &segment->collectives[c]); i++) {
+            dt_collective_part part = shards_part(in, &segment->collectives[c], i);
+            dt_list_push(in->arena, parts, part);
+        }
+        for (in->shard = 0; !over_shards && in->shard < n_parts(in, &segment->collectives[c]); in->shard++) {
             dt_collective_part part = part_of(in, &segment->collectives[c]);
             dt_list_push(in->arena, parts, part);
         }
@@ -489,22 +530,15 @@ const dt_collective_part *dt_operations_collectives(const dt_operations_options 
 
 /* ---- shards ---- */
 
-/* Rows that a buffer holds for a microbatch; 1 of a tensor without. */
-static int64_t n_rows(const builder *in, const dt_artifact_tensor *tensor, int microbatch) {
-    const dt_executor_memory *memory = in->memory;
-    if (tensor->has_all_rows) return memory->rows.rows * (memory->n_all_microbatches / memory->rows.per_replica);
-    return tensor->has_rows ? dt_microbatches_rows(&memory->rows, memory->first_microbatch + microbatch) : 1;
-}
-
-/* A tree over the shards, all of which are held: of a microbatch, or of what is there once. */
+/* A tree over the shards, all of which are held: of a microbatch, or of what is there once. Where processes have done that, nothing but what was. */
 static void add_shard_reduction(builder *in, const dt_artifact_collective *collective, int microbatch) {
+    bool is_done = dt_memory_domain_lacks_shards(in->memory->domain, in->memory->artifact);
     const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
     int n = in->memory->domain->n_shards;
     dt_tree_source *sources = DT_NEW_ARRAY(in->arena, dt_tree_source, n);
     void **target = DT_NEW(in->arena, void *);
     dt_tree_reduction *reduction = DT_NEW(in->arena, dt_tree_reduction);
     dt_over_shards *over = DT_NEW(in->arena, dt_over_shards);
-    assert(n == in->memory->artifact->n_shards);
     for (in->shard = 0; in->shard < n; in->shard++) sources[in->shard] = (dt_tree_source){address(in, collective->source, microbatch), 1};
     in->shard = 0;
     *target = address(in, collective->target, microbatch);
@@ -513,13 +547,12 @@ static void add_shard_reduction(builder *in, const dt_artifact_collective *colle
                                      .n_leaves = n,
                                      .n_sources = n,
                                      .sources = sources,
-                                     .n_elements = (size_t)n_rows(in, tensor, microbatch) * n_elements(tensor),
+                                     .n_elements = (size_t)n_rows(in, tensor, in->memory->first_microbatch + microbatch) * n_elements(tensor),
                                      .n_targets = 1,
                                      .targets = target};
-    dt_operation reduce = {.kind = DT_OPERATION_REDUCE, .reduce = {1, reduction, over}};
-    *over = (dt_over_shards){.label = collective->label, .segment = in->segment};
-    if (tensor->has_rows && !tensor->has_all_rows)
-        over->rows = dt_executor_memory_launches(in->memory) + dt_executor_memory_launch(in->memory, microbatch, 0);
+    dt_operation reduce = {.kind = DT_OPERATION_REDUCE, .reduce = {is_done ? 0 : 1, reduction, over}};
+    *over = (dt_over_shards){.label = collective->label, .segment = in->segment, .tensor = tensor};
+    over->values = dt_executor_memory_launches(in->memory) + dt_executor_memory_launch(in->memory, microbatch, 0);
     if (reduction->n_elements > 0) add(in, reduce);
 }
 
@@ -527,19 +560,21 @@ static bool reduces_shards(const builder *in, const dt_artifact_collective *coll
     return collective->kind == DT_COLLECTIVE_SHARD_REDUCE && in->function->buffers[collective->source].space == space;
 }
 
-/* What is of microbatches each executor does for its own, and meets nobody. What is there once the first executor of the domain does, when nobody is
- * at what was in the target's place; the others go on when it has. */
+/* Where all shards are held. What is of microbatches each executor does for its own, and meets nobody. What is there once the first executor of the
+ * domain does, when nobody is at what was in the target's place; the others go on when it has. */
 static void add_shard_reductions(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
+    bool is_done = dt_memory_domain_lacks_shards(in->memory->domain, in->memory->artifact);
     int n_once = 0;
     for (int m = 0; m < n_microbatches(in); m++)
         for (int c = 0; c < segment->n_collectives; c++)
             if (reduces_shards(in, &segment->collectives[c], DT_MEMORY_REPLICA)) add_shard_reduction(in, &segment->collectives[c], m);
     for (int c = 0; c < segment->n_collectives; c++) n_once += reduces_shards(in, &segment->collectives[c], DT_MEMORY_DEVICE);
     if (n_once == 0) return;
-    if (in->apart) add_meeting(in);
+    if (in->apart && !is_done) add_meeting(in);
     for (int c = 0; c < segment->n_collectives && in->options->part == 0; c++)
         if (reduces_shards(in, &segment->collectives[c], DT_MEMORY_DEVICE)) add_shard_reduction(in, &segment->collectives[c], 0);
+    if (is_done) return;
     in->apart = true;
     if (n_staying(in, s) == 0) add_meeting(in);
 }
@@ -617,7 +652,7 @@ static void add_complete(builder *in, int s, int n_done) {
                              .collective = {.first = in->collective, .n = n_staying(in, s), .segment = s, .complete_after = n_done}};
     bool any = false;
     for (int c = 0; c < segment->n_collectives && !any; c++)
-        any = segment->collectives[c].complete_after == n_done && n_parts(in, &segment->collectives[c]) > 0;
+        any = segment->collectives[c].complete_after == n_done && segment->collectives[c].kind != DT_COLLECTIVE_SHARD_REDUCE;
     if (any && n_done < segment->n_replica_kernels) add(in, complete);
 }
 
@@ -704,11 +739,13 @@ static void add_segment(builder *in, int s) {
         add_complete(in, s, end);
     }
     in->apart |= segment->n_replica_kernels > 0;
-    add_shard_reductions(in, s);
+    bool shards_cross = dt_memory_domain_lacks_shards(in->memory->domain, in->memory->artifact);
+    if (!shards_cross) add_shard_reductions(in, s);
     if (n_staying(in, s) > 0)
         add_collectives(in, s, n_staying(in, s));
     else if (in->layers != NULL && segment->n_collectives > 0)
         add_meeting(in);
+    if (shards_cross && in->options->looks) add_shard_reductions(in, s);
 }
 
 static void add_copy_down(builder *in) {

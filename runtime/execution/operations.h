@@ -17,8 +17,9 @@
  * A segment's kernels all run on one microbatch before the next, each with launch values and memory of its own, as if it were a replica. What both
  * halves of a subtree have left is added at once (partial_sums.h), so that memory for partial sums grows with the logarithm of their number. But some
  * of the last ones may go through the segment together, kernel by kernel: the first sums are complete that much earlier, and cross while the rest is
- * computed. A kernel in a loop over tensors is launched for each iteration, and in it one that is sharded for each held shard, in their order. What
- * crosses replicas does so for each shard by itself: a sharded collective is as many as there are shards. */
+ * computed. Where other processes have shards of the model too, what combines shards crosses with the rest, at the end of the segment, in a part for
+ * each microbatch of this process. A kernel in a loop over tensors is launched for each iteration, and in it one that is sharded for each held shard,
+ * in their order. What crosses replicas does so for each shard by itself: a sharded collective is as many as there are shards. */
 #ifndef DT_RUNTIME_EXECUTION_OPERATIONS_H
 #define DT_RUNTIME_EXECUTION_OPERATIONS_H
 
@@ -44,6 +45,7 @@ typedef struct dt_operations_options {
     const dt_kernels *kernels; /* whose functions a device that reads the host's memory runs; else NULL */
     int part;                  /* of kernels that run once: this executor's */
     bool leads;                /* of its process: aggregates are read from it */
+    bool looks;                /* for what is not finite, operation by operation */
     int64_t first_row;         /* of this process, in the global batch */
     dt_host_exchange host;
 } dt_operations_options;

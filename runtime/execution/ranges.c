@@ -24,13 +24,23 @@ dt_byte_range dt_ranges_of(const dt_session_options *options, const dt_artifact_
     return dt_state_layout_share(&layout, variable);
 }
 
+static bool is_over_processes(const dt_session_options *options, const dt_artifact_variable *variable) {
+    return options->shards_over > 1 && variable->split.groups > 0;
+}
+
 bool dt_ranges_are_shared_out(const dt_session_options *options, const dt_artifact_variable *variable) {
+    if (is_over_processes(options, variable)) return true;
     int n_owners = dt_process_n_owners(dt_processes_roles(options->processes)), second = n_owners > 1 ? 1 : 0; /* one may own all that there is */
     return dt_ranges_of(options, variable, 0).n_bytes < variable->bytes || dt_ranges_of(options, variable, second).n_bytes < variable->bytes;
 }
 
 dt_byte_range dt_ranges_own(const dt_session *session, int variable) {
     return dt_ranges_of(&session->options, &session->artifact->variables[variable], session->roles.process);
+}
+
+bool dt_ranges_have_all(const dt_session *session, int variable) {
+    const dt_artifact_variable *about = &session->artifact->variables[variable];
+    return dt_ranges_own(session, variable).n_bytes == about->bytes && !is_over_processes(&session->options, about);
 }
 
 static dt_byte_range intersection(dt_byte_range a, dt_byte_range b) {
@@ -43,19 +53,20 @@ static dt_byte_range intersection(dt_byte_range a, dt_byte_range b) {
 
 static char *table_of(const dt_session *session, int variable) { return dt_row_tables_memory(dt_row_steps_tables(session->rows), variable); }
 
-/* The bytes that a range begins with, of a domain that has them: as many as lie side by side. */
+/* The bytes that a range begins with, of a domain that has them: as many as lie side by side. NULL: of a shard that it does not have. */
 static char *address_in(const dt_session *session, const dt_memory_domain *domain, int variable, dt_byte_range range, size_t *n_bytes) {
     const dt_artifact_variable *about = &session->artifact->variables[variable];
     dt_shard_piece piece = dt_shard_piece_at(about, session->artifact->n_shards, range);
+    int held = about->split.groups > 0 ? dt_memory_domain_find_shard(domain, piece.shard) : 0;
     *n_bytes = (size_t)piece.n_bytes;
-    return dt_memory_domain_variable(domain, variable, piece.shard - domain->first_shard) + piece.at;
+    return held < 0 ? NULL : dt_memory_domain_variable(domain, variable, held) + piece.at;
 }
 
 static dt_status *read_from(const dt_session *session, const dt_memory_domain *domain, int variable, dt_byte_range range, char *data) {
     size_t n;
     for (int64_t done = 0; done < range.n_bytes; done += (int64_t)n) {
         const char *source = address_in(session, domain, variable, (dt_byte_range){range.first + done, range.n_bytes - done}, &n);
-        DT_TRY(dt_device_read(domain->device, data + done, source, n));
+        if (source != NULL) DT_TRY(dt_device_read(domain->device, data + done, source, n));
     }
     return NULL;
 }
@@ -64,14 +75,14 @@ static dt_status *write_to(const dt_session *session, const dt_memory_domain *do
     size_t n;
     for (int64_t done = 0; done < range.n_bytes; done += (int64_t)n) {
         char *target = address_in(session, domain, variable, (dt_byte_range){range.first + done, range.n_bytes - done}, &n);
-        DT_TRY(dt_device_write(domain->device, target, data + done, n));
+        if (target != NULL) DT_TRY(dt_device_write(domain->device, target, data + done, n));
     }
     return NULL;
 }
 
 const void *dt_ranges_memory(const dt_session *session, int variable) {
     dt_byte_range own = dt_ranges_own(session, variable);
-    if (own.n_bytes < session->artifact->variables[variable].bytes) return NULL;
+    if (!dt_ranges_have_all(session, variable)) return NULL;
     if (session->artifact->variables[variable].by_rows) return table_of(session, variable);
     size_t n;
     const char *first = address_in(session, &session->domains[0], variable, own, &n);
@@ -111,11 +122,68 @@ dt_status *dt_ranges_write(dt_session *session, int variable, dt_byte_range rang
 
 /* ---- from all processes ---- */
 
+/* How many bytes of a range are of the shards of each of `over` processes, and which are this one's. */
+typedef struct shard_bytes {
+    int64_t n[DT_MOST_SHARDS];
+} shard_bytes;
+
+static int part_of_shard(const dt_session *session, int shard) { return shard / (session->artifact->n_shards / (int)session->options.shards_over); }
+
+/* Copies pieces of a range between its place and those where each process's follow one another. */
+static shard_bytes copy_pieces(const dt_session *session, int variable, dt_byte_range range, char *data, const char *const *parts) {
+    shard_bytes bytes = {{0}};
+    dt_shard_piece piece;
+    for (int64_t done = 0; done < range.n_bytes; done += piece.n_bytes) {
+        piece = dt_shard_piece_at(&session->artifact->variables[variable], session->artifact->n_shards,
+                                  (dt_byte_range){range.first + done, range.n_bytes - done});
+        int part = part_of_shard(session, piece.shard);
+        if (data != NULL) memcpy(data + done, parts[part] + bytes.n[part], (size_t)piece.n_bytes);
+        bytes.n[part] += piece.n_bytes;
+    }
+    return bytes;
+}
+
+/* What this process has of the range, one piece after another. */
+static dt_status *read_pieces(const dt_session *session, int variable, dt_byte_range range, char *to) {
+    const dt_memory_domain *domain = &session->domains[0];
+    size_t n;
+    for (int64_t done = 0; done < range.n_bytes; done += (int64_t)n) {
+        const char *source = address_in(session, domain, variable, (dt_byte_range){range.first + done, range.n_bytes - done}, &n);
+        if (source == NULL) continue;
+        DT_TRY(dt_device_read(domain->device, to, source, n));
+        to += n;
+    }
+    return NULL;
+}
+
+/* The first model group has all shards. */
+static dt_status *collect_shards(dt_session *session, int variable, dt_byte_range range, void *data) {
+    shard_bytes bytes = copy_pieces(session, variable, range, NULL, NULL);
+    int over = (int)session->options.shards_over;
+    size_t own = session->roles.process == 0 ? (size_t)bytes.n[session->process % over] : 0;
+    char *pieces = dt_host_memory_allocate(own + 1);
+    dt_text all = {0};
+    DT_TRY(dt_session_usable(session));
+    dt_status *status =
+        pieces == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a piece of %s", session->artifact->variables[variable].path) : NULL;
+    if (status == NULL && own > 0) status = read_pieces(session, variable, range, pieces);
+    if (status == NULL) status = dt_processes_gatherv(session->options.processes, pieces, own, &all);
+    if (status == NULL && dt_session_leads(session)) {
+        const char *parts[DT_MOST_SHARDS] = {all.data};
+        for (int p = 1; p < over; p++) parts[p] = parts[p - 1] + bytes.n[p - 1];
+        copy_pieces(session, variable, range, data, parts);
+    }
+    dt_text_free(&all);
+    if (pieces != NULL) dt_processes_release(session->options.processes, dt_host_memory_release, pieces, own + 1);
+    return status;
+}
+
 dt_status *dt_ranges_collect(dt_session *session, int variable, dt_byte_range range, void *data) {
     const dt_artifact_variable *about = &session->artifact->variables[variable];
     dt_processes *processes = session->options.processes;
     if (!dt_ranges_are_shared_out(&session->options, about))
         return dt_session_leads(session) ? dt_ranges_read(session, 0, variable, range, data) : NULL;
+    if (is_over_processes(&session->options, about)) return collect_shards(session, variable, range, data);
     dt_byte_range own = intersection(range, dt_ranges_own(session, variable));
     size_t bytes = (size_t)own.n_bytes + 1;
     char *piece = dt_host_memory_allocate(bytes);

@@ -3,7 +3,8 @@
  * launch values and applications read and write variables by these calls alone.
  *
  * Each process has one range of each variable: all of it, its share, its rows, or nothing. Those of all processes in order are the variable, once,
- * where they are shared out; else each has all. Threads: those of the session. */
+ * where they are shared out; else each has all. Where processes have some shards each of a variable that is split, its range is all, but what it
+ * reads and writes of that is the pieces of its own shards; dt_ranges_collect knows the others. Threads: those of the session. */
 #ifndef DT_RUNTIME_EXECUTION_RANGES_H
 #define DT_RUNTIME_EXECUTION_RANGES_H
 
@@ -12,8 +13,9 @@
 /* What a process has of a variable in a session with these options, and whether nobody has all of it. */
 dt_byte_range dt_ranges_of(const dt_session_options *options, const dt_artifact_variable *variable, int process);
 bool dt_ranges_are_shared_out(const dt_session_options *options, const dt_artifact_variable *variable);
-/* What this one has. */
+/* What this one has; and whether that is all, of all shards. */
 dt_byte_range dt_ranges_own(const dt_session *session, int variable);
+bool dt_ranges_have_all(const dt_session *session, int variable);
 
 /* Bytes of what this process has, dense, to `data`, as `device` sees them: all devices see the same bits between steps, and what one does not have is
  * the central one's. From `data` those of any range that this process has are taken, to all devices. */

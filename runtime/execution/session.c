@@ -123,15 +123,18 @@ static dt_status *check_options(dt_session *session) {
                         dt_plural(n), beside, options->replicas, dt_plural(options->replicas), n);
     session->process = dt_processes_number(options->processes);
     session->n_processes = dt_processes_count(options->processes);
-    session->roles = dt_processes_roles(options->processes);
+    session->roles = dt_process_data_roles(dt_processes_roles(options->processes), (int)options->shards_over);
     int n_workers = dt_process_n_workers(session->roles);
     if ((int64_t)n * n_workers > options->replicas) {
         bool has_servers = session->roles.n_servers > 0;
+        int over = session->n_processes / session->roles.n_processes; /* 0: with asynchronous servers */
+        if (over < 1) over = 1;
         return dt_error(DT_INVALID_ARGUMENT,
                         "%d %s of %d device%s%s for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %" PRId64
                         ", or start fewer %s %" PRId64,
-                        n_workers, has_servers ? "workers" : "processes", n, dt_plural(n), beside, options->replicas, dt_plural(options->replicas),
-                        (int64_t)n * n_workers, has_servers ? "workers:" : "processes: mpirun -n", options->replicas / n);
+                        n_workers * over, has_servers ? "workers" : "processes", n, dt_plural(n), beside, options->replicas,
+                        dt_plural(options->replicas), (int64_t)n * n_workers, has_servers ? "workers:" : "processes: mpirun -n",
+                        options->replicas / n * over);
     }
     DT_TRY(dt_session_check_rounds(options->gather_rounds, options->shard_parameters));
     if (options->shard_parameters && options->central)
@@ -149,12 +152,18 @@ static dt_microbatches microbatches_of(const dt_session *session) {
     return (dt_microbatches){rows, dt_artifact_microbatches(session->artifact, rows), session->artifact->microbatch_rows};
 }
 
-static dt_row_range rows_of(const dt_session *session, int process) {
+static dt_process_roles model_roles(const dt_session *session) {
+    return dt_process_model_roles(dt_processes_roles(session->options.processes), (int)session->options.shards_over);
+}
+
+/* Those of a process: of those that divide the microbatches, which with asynchronous servers are this one, or of the run's. */
+static dt_row_range rows_of_role(const dt_session *session, int process) {
     dt_microbatches rows = microbatches_of(session);
     return dt_microbatches_rows_of_process(&rows, session->options.replicas, process, session->roles);
 }
 
-static dt_row_range rows_here(const dt_session *session) { return rows_of(session, session->roles.process); }
+static dt_row_range rows_of(const dt_session *session, int process) { return rows_of_role(session, process / model_roles(session).n_processes); }
+static dt_row_range rows_here(const dt_session *session) { return rows_of_role(session, session->roles.process); }
 
 static dt_executor_times *new_times(const dt_session *session) {
     int most = 0;
@@ -232,7 +241,8 @@ static dt_status *open_executor(dt_session *session, int e) {
 /* Executors of one memory are of one domain. In central storage those of the central device run all there that runs once. */
 static void open_domains(dt_session *session, int n_rounds) {
     bool shared = session->spec.kind->shares_memory;
-    int n = session->n_executors;
+    const dt_process_roles model = model_roles(session);
+    int n = session->n_executors, n_shards = session->artifact->n_shards / model.n_processes;
     const dt_placement *placement = session->n_idle > 0 && !shared ? dt_placement_find(session->artifact, wanted(session), session->arena) : NULL;
     session->n_domains = shared ? 1 : n;
     session->domains = DT_NEW_ARRAY(session->arena, dt_memory_domain, session->n_domains);
@@ -245,6 +255,9 @@ static void open_domains(dt_session *session, int n_rounds) {
                                                                                   : n,
                                                  .placement = placement,
                                                  .n_rounds = n_rounds,
+                                                 .first_shard = model.process * n_shards,
+                                                 .n_shards = n_shards,
+                                                 .holds = {session->first_microbatch, session->first_microbatch + session->n_microbatches},
                                                  .layout = dt_state_layout_of(session->roles, sharing_of(session))};
         dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, wanted(session), session->arena);
     }
@@ -333,6 +346,8 @@ static dt_status *join_group(dt_session *session) {
                                     .rows = microbatches_of(session),
                                     .deadline_seconds = session->options.deadline_seconds,
                                     .roles = session->roles,
+                                    .model = model_roles(session),
+                                    .n_all_shards = session->artifact->n_shards,
                                     .processes = session->options.processes,
                                     .fast = session->options.fast_sums,
                                     .has_link = session->link != NULL,
@@ -568,7 +583,7 @@ static dt_status *initialize_elsewhere(dt_session *session) {
     dt_session *whole;
     options.initial_only = true;
     options.forward_only = options.central = options.shard_optimizer = options.shard_parameters = false;
-    options.gather_rounds = 0;
+    options.gather_rounds = options.shards_over = 0;
     if (!options.check_numerics) options.devices = session->spec.kind->name; /* any of them gives the same bits */
     options.replicas = 1;
     options.processes = NULL;
@@ -801,6 +816,7 @@ dt_status *dt_session_gather_result(dt_session *session, int step, int index, dt
     size_t n_bytes = (size_t)(rows * tensor->row_bytes);
     void *data = dt_allocate(n_bytes);
     dt_status *status = data != NULL ? dt_session_result(session, step, index, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    if (model_roles(session).process > 0) n_bytes = 0; /* others have the same rows */
     if (status == NULL && tensor->has_rows)
         status = dt_processes_gatherv(session->options.processes, data, n_bytes, all);
     else if (status == NULL && dt_session_leads(session))
@@ -872,6 +888,7 @@ void dt_session_set_length(dt_session *session, int64_t epochs, int64_t steps_pe
     session->options.steps_per_epoch = steps_per_epoch;
 }
 int dt_session_n_devices(const dt_session *session) { return session->spec.n; }
+int dt_session_n_shards(const dt_session *session) { return session->domains[0].n_shards; }
 int dt_session_n_spare(const dt_session *session) { return session->n_spare; }
 int dt_session_n_executors(const dt_session *session) { return session->n_executors; }
 int dt_session_n_runs(const dt_session *session, int step, int kernel) {
@@ -949,6 +966,9 @@ void dt_session_print_crossing(const dt_session *session, dt_text *text) {
 void dt_session_print_sharing(const dt_session *session, dt_text *text) {
     bool gathers = session->domains[0].gathering != NULL;
     int n_rounds = session->domains[0].n_rounds;
+    if (session->options.shards_over > 1)
+        dt_text_format(text, "of the %d shards of the model each process has %d: %" PRId64 " processes have the same examples\n",
+                       session->artifact->n_shards, session->domains[0].n_shards, session->options.shards_over);
     dt_memory_print_sharing(session->artifact, wanted(session), session->domains[0].layout.sharing, sharing_of(session), text);
     if (gathers && n_rounds > 1)
         dt_text_format(text, "parameters are gathered in %d rounds of microbatches%s\n", n_rounds,

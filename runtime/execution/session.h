@@ -6,6 +6,8 @@
  * fixed tree over all of them (runtime/devices/reduce.h). Devices that share memory hold the variables once, and share the work of updating them; in
  * central storage the first of several devices does that alone, and holds no replica.
  *
+ * Where shards of a model are over several processes (shards_over), these hold the same microbatches, and combine what their shards make of them.
+ *
  * A session owns the executors of this process. Where it is one of several (runtime/comm/processes.h), each holds a run of the microbatches: what
  * crosses replicas crosses processes too, and bad indices, stop requests and failures are everybody's. All processes make the same calls.
  *
@@ -64,11 +66,12 @@ typedef struct dt_session_options {
     int64_t host_bytes;      /* that the caller will take of the host's memory beside the session: they are to fit too */
     bool central;         /* central storage (placement.h): the first device of each process has the variables and updates them, the others compute */
     bool shard_optimizer; /* each process has its share of the optimizer's states alone, and updates that */
-    bool shard_parameters;   /* the same of parameters too, which are gathered layer by layer (gathering.h) */
-    int64_t gather_rounds;   /* the same: in so many rounds of microbatches; 0: in as few as there is memory for */
-    bool forward_only;       /* no memory for steps that train, nor for slots: neither may be asked for */
-    bool initial_only;       /* no memory for steps, nor for tables of which they take rows: what another session draws its initial values with */
-    dt_by_rows by_rows;      /* on CPUs */
+    bool shard_parameters; /* the same of parameters too, which are gathered layer by layer (gathering.h) */
+    int64_t gather_rounds; /* the same: in so many rounds of microbatches; 0: in as few as there is memory for */
+    int64_t shards_over;   /* so many processes have a part each of the shards of the model, and the same rows (microbatches.h); 0, 1: each has all */
+    bool forward_only;     /* no memory for steps that train, nor for slots: neither may be asked for */
+    bool initial_only;     /* no memory for steps, nor for tables of which they take rows: what another session draws its initial values with */
+    dt_by_rows by_rows;    /* on CPUs */
     dt_row_source rows_from; /* of such a worker */
     bool fast_sums;          /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
     dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */
@@ -85,6 +88,9 @@ dt_status *dt_session_check_shape(const dt_artifact *program, int64_t replicas, 
 
 /* Whether a session may be like that of a model that is split into shards. */
 dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session_options *options, bool is_gpu);
+
+/* Whether so many of n processes may hold the shards of the model (shards_over). */
+dt_status *dt_session_check_shards_over(const dt_artifact *artifact, int64_t over, int64_t n_processes);
 
 /* Whether a session may have so many rounds (gather_rounds). */
 dt_status *dt_session_check_rounds(int64_t rounds, bool shards_parameters);
@@ -214,6 +220,7 @@ int dt_session_n_devices(const dt_session *session);
 int dt_session_n_executors(const dt_session *session); /* of all devices together: at most as many as microbatches */
 /* How many memories have a kernel, number `kernel` of a step's function, that runs once run in them: of each, all parts together are one run. */
 int dt_session_n_runs(const dt_session *session, int step, int kernel);
+int dt_session_n_shards(const dt_session *session);    /* of the model, that this process has */
 int dt_session_n_computing(const dt_session *session); /* devices that hold replicas: all, or all but the central one, the first */
 int dt_session_n_spare(const dt_session *session);     /* GPUs that are there, all were asked for, and no replica is left for */
 const char *dt_session_device_name(const dt_session *session, int device); /* "cpu:0" */

@@ -46,6 +46,29 @@ dt_status *dt_session_check_shape(const dt_artifact *artifact, int64_t replicas,
     return NULL;
 }
 
+dt_status *dt_session_check_shards_over(const dt_artifact *artifact, int64_t over, int64_t n_processes) {
+    if (over == 0 || over == 1) return NULL;
+    if (over < 0) return dt_error(DT_INVALID_ARGUMENT, "--shards-over %" PRId64 ": it is a number of processes, from 1", over);
+    if (artifact->n_shards == 1)
+        return dt_error(DT_FAILED_PRECONDITION,
+                        "--shards-over %" PRId64 ": the model of %s is not split into shards; write `mesh model = M` in the program, or leave the "
+                        "option out",
+                        over, artifact->path);
+    if (artifact->n_shards % over != 0)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "--shards-over %" PRId64
+                        ": the model of %s is split into %d shards, of which processes hold as many each; say a power of two "
+                        "up to %d",
+                        over, artifact->path, artifact->n_shards, artifact->n_shards);
+    if (n_processes % over != 0)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "--shards-over %" PRId64 ": %" PRId64 " process%s cannot be divided into groups of %" PRId64
+                        ", each of which has the whole model; "
+                        "start %" PRId64 ", or a multiple of that: mpirun -n",
+                        over, n_processes, n_processes == 1 ? "" : "es", over, over);
+    return NULL;
+}
+
 /* What has a part of the variables alone does not know of shards yet. */
 dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session_options *options, bool is_gpu) {
     static const char leave_out[] = "leave the option out";
@@ -65,8 +88,14 @@ dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session
             return dt_error(
                 DT_FAILED_PRECONDITION,
                 "%s with the model of %s, which is split into %d shards: such a model is trained on CPUs, by processes that each have all "
-                "of it; %s, or compile the program for one shard",
+                "of it or some of its shards; %s, or compile the program for one shard",
                 refused[i].what, artifact->path, artifact->n_shards, refused[i].instead);
+    DT_TRY(dt_session_check_shards_over(artifact, options->shards_over, dt_processes_count(options->processes)));
+    if (options->fast_sums && options->shards_over > 1)
+        return dt_error(DT_FAILED_PRECONDITION,
+                        "--reduce=fast with --shards-over %" PRId64 ": an engine adds up what all processes have; leave one of "
+                        "them out",
+                        options->shards_over);
     return NULL;
 }
 

@@ -3,6 +3,7 @@ and 4; and for each M the same bits on any devices, and interrupted. What is com
 import json
 import os
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -140,5 +141,76 @@ for name in UPDATES:
         read = Run("evaluate", artifact(name, shards), "--data", DATA, "--replicas", 2, "--global-batch", 16, "--checkpoint-dir", FOLDER / f"{name}1" / "ck")
         reports.append([event["loss"] for event in read.events if event["event"] == "epoch"])
     check(all(abs(r[0] - reports[0][0]) <= 1e-2 * abs(reports[0][0]) for r in reports), f"{name}: what one has trained the others evaluate to {reports}")
+
+
+# ---- small programs: a body of a model each, and what is minimized ----
+SMALL = """
+use nn, optimizers
+option shards = 1
+mesh model = shards
+launch two = 2
+data train_set = npy("x.npy", "y.npy", "i.npy") | batch(16)
+
+model Net(x: f32[B, 6, 16], i: i32[B, 6]) -> f32[B, 6, 16] {
+    param w: f32[16, 16] = glorot_uniform(), shard: 1
+    param v: f32[16, 16] = glorot_uniform(), shard: 0
+    param u: f32[16, 16] = glorot_uniform()
+    BODY
+}
+
+step train(x: f32[B, 6, 16], y: f32[B, 6, 16], i: i32[B, 6]) from train_set {
+    found = Net(x, i)
+    loss  = mean(square(found - y), axis: [1, 2])
+    UPDATE
+    report loss: mean(loss)
+}
+"""
+DESCENT = "minimize(loss, sgd(learning_rate: 0.1))"
+PAIRS = "left = Net(x, i)[:, 0]\n    right = Net(y, i)[:, 1]\n    minimize(loss + 0.1 * mean(square(left @ right.T), axis: 1), sgd(learning_rate: 0.01))"
+SLOPES = "slope = grad(sum(square(found)), x)\n    minimize(sum(square(slope), axis: [1, 2]), sgd(learning_rate: 0.01))"
+CASES = {
+    "parts of two inputs": ("return relu(x @ v) + (f32(i)[:, :, newaxis] * ones([16])) @ v + x @ w", DESCENT),
+    "what is split beside what is whole": ("return concatenate([x, x], axis: -1) @ concatenate([v, u], axis: 0) + x @ w", DESCENT),
+    "positions of a launch value": ("return concatenate([x @ w, x], axis: -1) @ concatenate([v, gather(u, iota([16]) % 8 + i64(two), axis: 0)], axis: 0)", DESCENT),
+    "nothing of it": ("h = x @ w\n    return concatenate([h[:, :, :0], h @ v], axis: -1) + sum(reshape(h[:, :0], [B, 0, 4, 4]), axis: 1)[:, :1, :1]", DESCENT),
+    "all pairs of rows": ("return tanh(x @ u) @ w", PAIRS),
+    "memory that a whole value leaves": ("param p: f32[16, 32] = normal(stddev: 0.2)\n    param r: f32[32, 16] = normal(stddev: 0.2)\n    "
+                                         "param t: f32[24, 32] = normal(stddev: 0.2), shard: 1, of: 2\n    return tanh(x @ p + t[i]) @ r", SLOPES),
+    "rows in the middle": ("return tanh(x @ w) @ v + reverse(x @ w, axis: 2)", "slopes = grad(objective(loss), params(Net))\n    "
+                           "apply(sgd(learning_rate: 0.1), grad(objective(loss) + square(global_norm(slopes)), params(Net)))"),
+}
+for name, (body, update) in CASES.items():
+    one = None
+    for shards in (1, 2, 4):
+        folder = FOLDER / name.replace(" ", "-") / str(shards)
+        dtx = compile_program(SMALL.replace("BODY", body).replace("UPDATE", update), folder.parent.name + str(shards), "-D", f"shards={shards}")
+        train(dtx, folder, "--max-steps", 2, "--check-numerics")
+        found = weights_in(folder)
+        one = one or found
+        most = max(np.abs(tensor).max() for tensor in one.values())
+        off, worst = max((np.abs(tensor - found[path]).max() / most, path) for path, tensor in one.items())
+        check(off <= 1e-5, f"{name}: {worst} of {shards} shards is {off} off that of one")
+    print(f"{name}: the weights of 1, 2 and 4 shards agree", flush=True)
+
+# ---- dtc run: variables are whole ----
+weights = {path: noise.normal(size=(16, 16)).astype(np.float32) for path in ("Net/w", "Net/v", "Net/u")}
+given = []
+for path, tensor in weights.items():
+    np.save(FOLDER / f"{path[-1]}.npy", tensor)
+    given += ["--variable", f"{path}={FOLDER / path[-1]}.npy"]
+for name in "xyi":
+    np.save(FOLDER / f"few-{name}.npy", np.load(DATA / f"{name}.npy")[:7])
+    given += ["--input", FOLDER / f"few-{name}.npy"]
+(FOLDER / "naive.dt").write_text(SMALL.replace("BODY", "return tanh(x @ w) @ v + (x @ w) @ u").replace("UPDATE", DESCENT))
+after = {}
+for shards in (1, 2, 4):
+    plan = FOLDER / f"naive{shards}.plan"
+    for words in (["compile", FOLDER / "naive.dt", "-D", f"shards={shards}", "--emit=kernels", "-o", plan],
+                  ["run", plan, "--plan", "train", *given, "-o", FOLDER / f"naive{shards}"]):
+        done = subprocess.run(["dtc", *map(str, words)], capture_output=True, text=True)
+        check(done.returncode == 0, f"dtc {words[0]} with {shards} shards: {done.stderr}")
+    after[shards] = {path: np.load(FOLDER / f"naive{shards}" / f"{path.replace('/', '.')}.npy") for path in weights}
+    check(all(np.allclose(after[shards][path], after[1][path], rtol=0, atol=1e-5) for path in weights), f"dtc run: other weights by {shards} shards")
+print("dtc run: the same weights by 1, 2 and 4 shards", flush=True)
 
 finish()

@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import layouts
-from sharded import SHARED, case as sharded_case
+from sharded import SHARED, SPLIT, case as sharded_case
 from timeline import Timeline
 from training import FOLDER, check, finish
 
@@ -46,6 +46,15 @@ for case in (layouts.net(), layouts.pairs(), layouts.halves(), layouts.wide()):
         # Where all send alike the sum of what is said is one process's; else each row is of the one that sends most of it.
         exact = n == 2 and not flags
         check(all(bytes <= said + rounding for bytes in sent.values()) and (not exact or max(sent.values()) >= said - rounding), name)
+
+# Of a model in shards what combines these crosses for each microbatch, between other processes than sums over microbatches.
+split = layouts.Case("split", SPLIT, 24)
+for n, replicas, over in ((2, 2, 2), (4, 4, 2), (4, 1, 4)):
+    flags = ["--shards-over", str(over)]
+    said, rounding = said_of(split, n, replicas, [f"--global-batch={split.batch // replicas * replicas}", *flags])
+    sent = sent_by(split, n, replicas, flags)
+    check(len(sent) == 3 * n and max(sent.values()) >= said - rounding and all(bytes <= said + rounding for bytes in sent.values()),
+          f"{n} processes, {flags}: {said} said, {dict(sent)}")
 
 # Parameters in shares: every layer is gathered forwards and backwards, but the last one, which turns around, once; all gradients leave once.
 gpt = sharded_case("gpt")

@@ -148,6 +148,43 @@ step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
 }
 """
 
+# A model in shards: columns, then rows, with dropout between; a norm of all gradients.
+SPLIT = """
+use nn, optimizers
+
+mesh model = 4
+
+data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
+data test_set  = npy("a.npy", "b.npy") | take(50) | batch(24)
+
+layer part(x: f32[B, N]) {
+    h = dropout(dense(layer_norm(x), units: 2 * N, activation: tanh, shard: columns), rate: 0.2)
+    return x + dense(h, units: N, shard: rows)
+}
+
+model Net(a: f32[B, 6]) -> f32[B, 1] {
+    x = dense(a, units: 32)
+    for i in 0..2 { x = part(x) }
+    return dense(x, units: 1)
+}
+
+fn errors(a: f32[B, 6], b: f32[B, 6]) { return mean(square(Net(a) - b[:, :1]), axis: 1) }
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    loss = errors(a, b)
+    apply(adam(learning_rate: 0.01), clip_by_global_norm(grad(objective(loss), params(Net)), 0.5))
+    report loss: mean(loss), greatest: max(loss)
+}
+
+step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
+    report loss: mean(errors(a, b))
+}
+
+step predict(a: f32[B, 6], b: f32[B, 6]) {
+    return value: Net(a)[:, 0]
+}
+"""
+
 
 def case(name, *flags):
     """NET with one of the updates; "norms", "gpt", "gan", "rows", "twice", "every": of all optimizers."""

@@ -349,18 +349,40 @@ static void any_devices_give_the_same_bits(void **state) {
 
 /* ---- several processes, which are threads ---- */
 
+static void collect(dt_session *session, outcome *left) {
+    expect_ok(dt_ranges_collect(session, W, (dt_byte_range){8, sizeof left->w - 12}, (char *)left->w + 8));
+    expect_ok(dt_ranges_collect(session, V, (dt_byte_range){0, sizeof left->v}, left->v));
+}
+
 typedef struct process {
     dt_processes *processes;
     const char *devices;
-    outcome left;
+    int64_t over;
+    outcome left, whole; /* the latter: of all processes, in the first one */
 } process;
 
 static void *run_process(void *argument) {
     process *self = argument;
-    dt_session *session = open_session(options_of(self->devices, self->processes));
+    dt_session_options options = options_of(self->devices, self->processes);
+    options.shards_over = self->over;
+    dt_session *session = open_session(options);
     train(session, &self->left);
+    collect(session, &self->whole);
     dt_session_destroy(session);
     return NULL;
+}
+
+/* Of `n` processes of which `over` have the shards of the model. */
+static void run_processes(process *processes, int n, int64_t over, const char *devices, void *run(void *)) {
+    thread_processes all;
+    pthread_t threads[MOST_THREAD_PROCESSES];
+    thread_processes_open_roles(&all, (dt_process_roles){.n_processes = n}, 60);
+    for (int p = 0; p < n; p++) {
+        processes[p] = (process){.processes = all.all[p], .devices = devices, .over = over};
+        assert_int_equal(pthread_create(&threads[p], NULL, run, &processes[p]), 0);
+    }
+    for (int p = 0; p < n; p++) pthread_join(threads[p], NULL);
+    thread_processes_close(&all);
 }
 
 static void processes_give_the_same_bits(void **state) {
@@ -372,19 +394,54 @@ static void processes_give_the_same_bits(void **state) {
     train(session, &one);
     dt_session_destroy(session);
     for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
-        thread_processes all;
-        pthread_t threads[2];
-        thread_processes_open_roles(&all, (dt_process_roles){.n_processes = 2}, 60);
-        for (int p = 0; p < 2; p++) {
-            processes[p] = (process){.processes = all.all[p], .devices = devices[d]};
-            assert_int_equal(pthread_create(&threads[p], NULL, run_process, &processes[p]), 0);
-        }
-        for (int p = 0; p < 2; p++) pthread_join(threads[p], NULL);
-        thread_processes_close(&all);
+        run_processes(processes, 2, 1, devices[d], run_process);
         for (int p = 0; p < 2; p++) {
             assert_memory_equal(processes[p].left.w, one.w, sizeof one.w);
             assert_memory_equal(processes[p].left.v, one.v, sizeof one.v);
             assert_memory_equal(processes[p].left.totals, one.totals, sizeof one.totals);
+        }
+    }
+}
+
+/* What a process has of the variables, and all that it reports, and predicts of its rows. */
+static void expect_shards(const outcome *left, const outcome *one, int index, int over, int first_row, int n_rows) {
+    for (int u = 0; u < HIDDEN; u++) {
+        bool has_v = u / 4 / (SHARDS / over) == index, has_w = u / 2 % SHARDS / (SHARDS / over) == index; /* two groups of columns */
+        if (has_v) assert_memory_equal(&left->v[u], &one->v[u], sizeof one->v[u]);
+        for (int i = 0; i < IN && has_w; i++) assert_memory_equal(&left->w[i][u], &one->w[i][u], sizeof one->w[i][u]);
+    }
+    assert_int_equal(left->n, one->n);
+    assert_memory_equal(left->totals, one->totals, sizeof one->totals);
+    for (int step = 0; step < STEPS; step++) {
+        int64_t rows = make_data(step).rows - first_row;
+        if (rows > n_rows) rows = n_rows;
+        if (rows > 0) assert_memory_equal(&left->predictions[step][first_row], &one->predictions[step][first_row], (size_t)rows * 4);
+    }
+}
+
+static void shards_over_any_processes_give_the_same_bits(void **state) {
+    (void)state;
+    static const struct {
+        int n, over;
+        const char *devices;
+    } layouts[] = {{2, 2, "cpu:1x1"}, {2, 2, "cpu:2x1"}, {4, 2, "cpu:1x1"}, {4, 2, "cpu:2x1"},
+                   {4, 4, "cpu:1x3"}, {4, 4, "cpu:2x1"}, {6, 2, "cpu:1x2"}};
+    static outcome one;
+    static process processes[6];
+    dt_session *session = open_session(options_of("cpu:1x1", NULL));
+    train(session, &one);
+    dt_session_destroy(session);
+    for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++) {
+        int n = layouts[l].n, over = layouts[l].over, n_groups = n / over, rows = (int)artifact->microbatch_rows, n_microbatches = BATCH / rows;
+        run_processes(processes, n, over, layouts[l].devices, run_process);
+        for (int p = 0; p < n; p++) {
+            int first = dt_microbatches_first_of_rank(p / over, n_groups, n_microbatches);
+            int end = dt_microbatches_first_of_rank(p / over + 1, n_groups, n_microbatches);
+            if (p == 0) {
+                assert_memory_equal(&processes[0].whole.w[0][2], &one.w[0][2], sizeof one.w - 12);
+                assert_memory_equal(processes[0].whole.v, one.v, sizeof one.v);
+            }
+            expect_shards(&processes[p].left, &one, p % over, over, first * rows, (end - first) * rows);
         }
     }
 }
@@ -416,10 +473,11 @@ static void what_is_not_finite_is_found_in_its_shard(void **state) {
     dt_session_destroy(session);
 }
 
-static void a_sum_over_shards_that_overflows_is_found(void **state) {
-    (void)state;
-    dt_session_options options = options_of("cpu:1x1", NULL);
+static void *overflow(void *argument) {
+    process *self = argument;
+    dt_session_options options = options_of("cpu:1x1", self->processes);
     options.check_numerics = true;
+    options.shards_over = self->over;
     dt_session *session = open_session(options);
     outcome zero = {0};
     data d = make_data(0);
@@ -428,9 +486,20 @@ static void a_sum_over_shards_that_overflows_is_found(void **state) {
     expect_ok(dt_ranges_write(session, W, dt_ranges_own(session, W), zero.w));
     expect_ok(dt_ranges_write(session, V, dt_ranges_own(session, V), zero.v));
     for (int r = 0; r < BATCH; r++) d.x[r][0] = r == 5 ? 1 : 0;
-    run_once(session, &d);
+    int64_t first = dt_session_first_row(session);
+    const void *inputs[] = {d.x[first], &d.y[first]};
+    expect_ok(dt_session_run(session, TRAIN, &(dt_batch){.inputs = inputs, .rows = d.rows, .counter = 0}, NULL));
     expect_error(dt_session_numerics_status(session), DT_OUT_OF_RANGE, "row 5: the sum over shards of prediction is infinity");
     dt_session_destroy(session);
+    return NULL;
+}
+
+static void a_sum_over_shards_that_overflows_is_found(void **state) {
+    (void)state;
+    process processes[4];
+    overflow(&(process){.over = 1});
+    run_processes(processes, 2, 2, "", overflow);
+    run_processes(processes, 4, 2, "", overflow);
 }
 
 /* ---- times and sizes ---- */
@@ -479,6 +548,11 @@ static void what_has_a_part_of_the_model_is_refused(void **state) {
     options = options_of("cpu:2x1", NULL);
     options.by_rows = DT_BY_ROWS_EXACTLY;
     refuse(options, "--rows with the model of ");
+    options = options_of("cpu:2x1", NULL);
+    options.shards_over = 2;
+    expect_error(dt_session_create(kernels, &options, &(dt_session *){NULL}), DT_INVALID_ARGUMENT, "1 process cannot be divided into groups of 2");
+    options.shards_over = 3;
+    expect_error(dt_session_create(kernels, &options, &(dt_session *){NULL}), DT_INVALID_ARGUMENT, "say a power of two up to 4");
     refuse(options_of("cuda:0", NULL), "which is split into 4 shards: such a model is trained on CPUs");
 }
 
@@ -543,6 +617,7 @@ int main(void) {
         cmocka_unit_test(a_step_computes_what_one_tensor_would),
         cmocka_unit_test(any_devices_give_the_same_bits),
         cmocka_unit_test(processes_give_the_same_bits),
+        cmocka_unit_test(shards_over_any_processes_give_the_same_bits),
         cmocka_unit_test(what_is_not_finite_is_found_in_its_shard),
         cmocka_unit_test(a_sum_over_shards_that_overflows_is_found),
         cmocka_unit_test(kernels_are_counted_for_each_shard),

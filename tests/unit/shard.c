@@ -8,78 +8,77 @@ enum {
     REPLICAS = 2
 };
 
-/* Attention over heads that shards have, in three groups side by side; a net of columns, then rows; dropout in what is split; norms of gradients, which
- * all shards have a part of; a reduction to the greatest over what is split; positions along it. */
-static const char STEP[] =
-    "variable \"qkv\": f32[8, 24] parameter trainable shard(axis=1, groups=3) @0:1:1\n"
-    "variable \"qkv_bias\": f32[24] parameter trainable shard(axis=0, groups=3) @0:1:1\n"
-    "variable \"out\": f32[8, 8] parameter trainable shard(axis=0, groups=1) @0:1:1\n"
-    "variable \"up\": f32[8, 16] parameter trainable shard(axis=1, groups=1) @0:1:1\n"
-    "variable \"down\": f32[16, 8] parameter trainable shard(axis=0, groups=1) @0:1:1\n"
-    "variable \"scale\": f32[8] parameter trainable @0:1:1\n"
-    "variable \"norm\": f32 state @0:1:1\n"
-    "function f step (%0 x: f32[B, 3, 8] @0:1:1, %1 seen: f32[B] @0:1:1) {\n"
-    "  %2: f32[8, 24] = read(variable=\"qkv\")\n"
-    "  %3: f32[B, 3, 24] = matmul(%0, %2)\n"
-    "  %4: f32[24] = read(variable=\"qkv_bias\")\n"
-    "  %5: f32[B, 3, 24] = broadcast(%4, shape=[B, 3, 24], dims=[2])\n"
-    "  %6: f32[B, 3, 24] = add(%3, %5)\n"
-    "  %7: f32[B, 3, 8] = slice(%6, starts=[0, 0, 0], limits=[B, 3, 8])\n"
-    "  %8: f32[B, 3, 8] = slice(%6, starts=[0, 0, 8], limits=[B, 3, 16])\n"
-    "  %9: f32[B, 3, 8] = slice(%6, starts=[0, 0, 16], limits=[B, 3, 24])\n"
-    "  %10: f32[B, 3, 4, 2] = reshape(%7, shape=[B, 3, 4, 2])\n"
-    "  %11: f32[B, 3, 4, 2] = reshape(%8, shape=[B, 3, 4, 2])\n"
-    "  %12: f32[B, 3, 4, 2] = reshape(%9, shape=[B, 3, 4, 2])\n"
-    "  %13: f32[B, 4, 3, 2] = transpose(%10, permutation=[0, 2, 1, 3])\n"
-    "  %14: f32[B, 4, 2, 3] = transpose(%11, permutation=[0, 2, 3, 1])\n"
-    "  %15: f32[B, 4, 3, 2] = transpose(%12, permutation=[0, 2, 1, 3])\n"
-    "  %16: f32[B, 4, 3, 3] = matmul(%13, %14)\n"
-    "  %17: f32[B, 4, 3, 3] = exp(%16)\n"
-    "  %18: f32[B, 4, 3, 3] = random_uniform(shape=[B, 4, 3, 3], stream=5)\n"
-    "  %19: f32[B, 4, 3, 3] = multiply(%17, %18)\n"
-    "  %20: f32[B, 4, 3, 2] = matmul(%19, %15)\n"
-    "  %21: f32[B, 3, 4, 2] = transpose(%20, permutation=[0, 2, 1, 3])\n"
-    "  %22: f32[B, 3, 8] = reshape(%21, shape=[B, 3, 8])\n"
-    "  %23: f32[8, 8] = read(variable=\"out\")\n"
-    "  %24: f32[B, 3, 8] = matmul(%22, %23)\n"
-    "  %25: f32[B, 3, 8] = add(%24, %0)\n"
-    "  %26: f32[8] = read(variable=\"scale\")\n"
-    "  %27: f32[B, 3, 8] = broadcast(%26, shape=[B, 3, 8], dims=[2])\n"
-    "  %28: f32[B, 3, 8] = multiply(%25, %27)\n"
-    "  %29: f32[8, 16] = read(variable=\"up\")\n"
-    "  %30: f32[B, 3, 16] = matmul(%28, %29)\n"
-    "  %31: i64[16] = iota(shape=[16], axis=0)\n"
-    "  %32: f32[16] = convert(%31, to=f32)\n"
-    "  %33: f32[B, 3, 16] = broadcast(%32, shape=[B, 3, 16], dims=[2])\n"
-    "  %34: f32[B, 3, 16] = multiply(%30, %33)\n"
-    "  %35: f32[B, 3, 16] = tanh(%34)\n"
-    "  %36: f32[16, 8] = read(variable=\"down\")\n"
-    "  %37: f32[B, 3, 8] = matmul(%35, %36)\n"
-    "  %38: f32[B, 3] = reduce_max(%34, axes=[2])\n"
-    "  %39: f32[B, 3, 8] = square(%37)\n"
-    "  %40: f32[B] = reduce_sum(%39, axes=[1, 2])\n"
-    "  %42: f32[B] = multiply(%40, %1)\n"
-    "  %43: f32 = reduce_sum(%42, axes=[0])\n"
-    "  %44: f32[8, 24] = gradient(%43, %2)\n"
-    "  %45: f32[24] = gradient(%43, %4)\n"
-    "  %46: f32[8, 8] = gradient(%43, %23)\n"
-    "  %47: f32[8, 16] = gradient(%43, %29)\n"
-    "  %48: f32[16, 8] = gradient(%43, %36)\n"
-    "  %49: f32[8] = gradient(%43, %26)\n"
-    "  %50: f32[8, 16] = square(%47)\n"
-    "  %51: f32 = reduce_sum(%50, axes=[0, 1])\n"
-    "  %52: f32 = sqrt(%51)\n"
-    "  %53: f32[8, 24] = broadcast(%52, shape=[8, 24], dims=[])\n"
-    "  %54: f32[8, 24] = divide(%44, %53)\n"
-    "  write(%54, variable=\"qkv\")\n"
-    "  write(%45, variable=\"qkv_bias\")\n"
-    "  write(%46, variable=\"out\")\n"
-    "  write(%47, variable=\"up\")\n"
-    "  write(%48, variable=\"down\")\n"
-    "  write(%49, variable=\"scale\")\n"
-    "  write(%52, variable=\"norm\")\n"
-    "  return loss=%42, most=%38\n"
-    "}\n";
+/* Attention over heads that shards have, in three groups side by side; a net of columns, then rows; dropout in what is split; norms of gradients,
+ * which all shards have a part of; a reduction to the greatest over what is split; positions along it. */
+static const char STEP[] = "variable \"qkv\": f32[8, 24] parameter trainable shard(axis=1, groups=3) @0:1:1\n"
+                           "variable \"qkv_bias\": f32[24] parameter trainable shard(axis=0, groups=3) @0:1:1\n"
+                           "variable \"out\": f32[8, 8] parameter trainable shard(axis=0, groups=1) @0:1:1\n"
+                           "variable \"up\": f32[8, 16] parameter trainable shard(axis=1, groups=1) @0:1:1\n"
+                           "variable \"down\": f32[16, 8] parameter trainable shard(axis=0, groups=1) @0:1:1\n"
+                           "variable \"scale\": f32[8] parameter trainable @0:1:1\n"
+                           "variable \"norm\": f32 state @0:1:1\n"
+                           "function f step (%0 x: f32[B, 3, 8] @0:1:1, %1 seen: f32[B] @0:1:1) {\n"
+                           "  %2: f32[8, 24] = read(variable=\"qkv\")\n"
+                           "  %3: f32[B, 3, 24] = matmul(%0, %2)\n"
+                           "  %4: f32[24] = read(variable=\"qkv_bias\")\n"
+                           "  %5: f32[B, 3, 24] = broadcast(%4, shape=[B, 3, 24], dims=[2])\n"
+                           "  %6: f32[B, 3, 24] = add(%3, %5)\n"
+                           "  %7: f32[B, 3, 8] = slice(%6, starts=[0, 0, 0], limits=[B, 3, 8])\n"
+                           "  %8: f32[B, 3, 8] = slice(%6, starts=[0, 0, 8], limits=[B, 3, 16])\n"
+                           "  %9: f32[B, 3, 8] = slice(%6, starts=[0, 0, 16], limits=[B, 3, 24])\n"
+                           "  %10: f32[B, 3, 4, 2] = reshape(%7, shape=[B, 3, 4, 2])\n"
+                           "  %11: f32[B, 3, 4, 2] = reshape(%8, shape=[B, 3, 4, 2])\n"
+                           "  %12: f32[B, 3, 4, 2] = reshape(%9, shape=[B, 3, 4, 2])\n"
+                           "  %13: f32[B, 4, 3, 2] = transpose(%10, permutation=[0, 2, 1, 3])\n"
+                           "  %14: f32[B, 4, 2, 3] = transpose(%11, permutation=[0, 2, 3, 1])\n"
+                           "  %15: f32[B, 4, 3, 2] = transpose(%12, permutation=[0, 2, 1, 3])\n"
+                           "  %16: f32[B, 4, 3, 3] = matmul(%13, %14)\n"
+                           "  %17: f32[B, 4, 3, 3] = exp(%16)\n"
+                           "  %18: f32[B, 4, 3, 3] = random_uniform(shape=[B, 4, 3, 3], stream=5)\n"
+                           "  %19: f32[B, 4, 3, 3] = multiply(%17, %18)\n"
+                           "  %20: f32[B, 4, 3, 2] = matmul(%19, %15)\n"
+                           "  %21: f32[B, 3, 4, 2] = transpose(%20, permutation=[0, 2, 1, 3])\n"
+                           "  %22: f32[B, 3, 8] = reshape(%21, shape=[B, 3, 8])\n"
+                           "  %23: f32[8, 8] = read(variable=\"out\")\n"
+                           "  %24: f32[B, 3, 8] = matmul(%22, %23)\n"
+                           "  %25: f32[B, 3, 8] = add(%24, %0)\n"
+                           "  %26: f32[8] = read(variable=\"scale\")\n"
+                           "  %27: f32[B, 3, 8] = broadcast(%26, shape=[B, 3, 8], dims=[2])\n"
+                           "  %28: f32[B, 3, 8] = multiply(%25, %27)\n"
+                           "  %29: f32[8, 16] = read(variable=\"up\")\n"
+                           "  %30: f32[B, 3, 16] = matmul(%28, %29)\n"
+                           "  %31: i64[16] = iota(shape=[16], axis=0)\n"
+                           "  %32: f32[16] = convert(%31, to=f32)\n"
+                           "  %33: f32[B, 3, 16] = broadcast(%32, shape=[B, 3, 16], dims=[2])\n"
+                           "  %34: f32[B, 3, 16] = multiply(%30, %33)\n"
+                           "  %35: f32[B, 3, 16] = tanh(%34)\n"
+                           "  %36: f32[16, 8] = read(variable=\"down\")\n"
+                           "  %37: f32[B, 3, 8] = matmul(%35, %36)\n"
+                           "  %38: f32[B, 3] = reduce_max(%34, axes=[2])\n"
+                           "  %39: f32[B, 3, 8] = square(%37)\n"
+                           "  %40: f32[B] = reduce_sum(%39, axes=[1, 2])\n"
+                           "  %42: f32[B] = multiply(%40, %1)\n"
+                           "  %43: f32 = reduce_sum(%42, axes=[0])\n"
+                           "  %44: f32[8, 24] = gradient(%43, %2)\n"
+                           "  %45: f32[24] = gradient(%43, %4)\n"
+                           "  %46: f32[8, 8] = gradient(%43, %23)\n"
+                           "  %47: f32[8, 16] = gradient(%43, %29)\n"
+                           "  %48: f32[16, 8] = gradient(%43, %36)\n"
+                           "  %49: f32[8] = gradient(%43, %26)\n"
+                           "  %50: f32[8, 16] = square(%47)\n"
+                           "  %51: f32 = reduce_sum(%50, axes=[0, 1])\n"
+                           "  %52: f32 = sqrt(%51)\n"
+                           "  %53: f32[8, 24] = broadcast(%52, shape=[8, 24], dims=[])\n"
+                           "  %54: f32[8, 24] = divide(%44, %53)\n"
+                           "  write(%54, variable=\"qkv\")\n"
+                           "  write(%45, variable=\"qkv_bias\")\n"
+                           "  write(%46, variable=\"out\")\n"
+                           "  write(%47, variable=\"up\")\n"
+                           "  write(%48, variable=\"down\")\n"
+                           "  write(%49, variable=\"scale\")\n"
+                           "  write(%52, variable=\"norm\")\n"
+                           "  return loss=%42, most=%38\n"
+                           "}\n";
 
 typedef struct run {
     dt_launch launches[REPLICAS];
@@ -106,8 +105,7 @@ static run make_run(dt_arena *arena, const dt_module *module, int n_replicas, in
     random_source source = {11};
     const dt_function *function = module->functions.items[0];
     run made = {.memory = dt_memory_create(arena, module)};
-    for (size_t v = 0; v < module->variables.n; v++)
-        made.memory.variables[v] = small_tensor(arena, &source, module->variables.items[v].shape, 0);
+    for (size_t v = 0; v < module->variables.n; v++) made.memory.variables[v] = small_tensor(arena, &source, module->variables.items[v].shape, 0);
     for (size_t i = 0; i < 2; i++) {
         dt_tensor all = small_tensor(arena, &source, function->inputs.items[i]->shape, valid);
         for (int r = 0; r < n_replicas; r++) {
@@ -115,8 +113,16 @@ static run make_run(dt_arena *arena, const dt_module *module, int n_replicas, in
             int64_t *dims = dt_arena_copy(arena, all.shape.dims, (size_t)all.shape.rank * sizeof *dims);
             size_t row_bytes = dt_tensor_bytes(&all) / (size_t)valid;
             dims[0] = rows;
-            made.launches[r] = (dt_launch){.rows = rows, .row_offset = first, .valid = valid, .global_batch = REPLICAS * ROWS, .replicas = n_replicas,
-                                           .counter = 3, .seed = 9, .bad_index = bad, .n_parts = 1, .n_shares = 1};
+            made.launches[r] = (dt_launch){.rows = rows,
+                                           .row_offset = first,
+                                           .valid = valid,
+                                           .global_batch = REPLICAS * ROWS,
+                                           .replicas = n_replicas,
+                                           .counter = 3,
+                                           .seed = 9,
+                                           .bad_index = bad,
+                                           .n_parts = 1,
+                                           .n_shares = 1};
             made.inputs[r * 2 + i] = dt_tensor_make(arena, DT_F32, (dt_shape){all.shape.rank, dims});
             memcpy(made.inputs[r * 2 + i].data, (char *)all.data + (size_t)first * row_bytes * (rows > 0), (size_t)rows * row_bytes);
         }
@@ -131,7 +137,8 @@ static void assert_close(const char *what, double x, double y) {
 static void compare(const dt_module *module, const run *whole, const run *parts, const char *how) {
     for (size_t v = 0; v < module->variables.n; v++)
         for (size_t i = 0; i < dt_tensor_elements(&whole->memory.variables[v]); i++)
-            assert_close(module->variables.items[v].path, dt_tensor_get(&whole->memory.variables[v], i), dt_tensor_get(&parts->memory.variables[v], i));
+            assert_close(module->variables.items[v].path, dt_tensor_get(&whole->memory.variables[v], i),
+                         dt_tensor_get(&parts->memory.variables[v], i));
     for (int r = 0; r < REPLICAS; r++)
         for (int k = 0; k < 2; k++) {
             const dt_tensor *own = &parts->results[r * 2 + k];

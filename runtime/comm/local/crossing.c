@@ -40,6 +40,8 @@ static dt_row_range rows_of(const dt_local_hub *hub, int p) {
 
 /* ---- making ---- */
 
+static bool over_shards(const dt_collective_part *part) { return part->kind == DT_COLLECTIVE_SHARD_REDUCE; }
+
 /* Elements cross as wide as they are summed, or as they are. */
 static dt_dtype crossing_dtype(const dt_collective_part *part) {
     return part->kind == DT_COLLECTIVE_ALL_GATHER ? part->dtype : dt_dtype_of_sums(part->dtype);
@@ -62,23 +64,26 @@ static char *only_place(const dt_local_hub *hub, const dt_piece *image, dt_arena
 /* owned: NULL, or what each process owns of the image. */
 static dt_exchange *add_piece(dt_local_hub *hub, crossing_bucket *bucket, const dt_piece *image, dt_layout_needs needs, const dt_image_range *owned,
                               dt_schedule_algorithm algorithm, dt_arena *arena) {
-    dt_process_roles roles = hub->options.roles;
     const dt_collective_part *first = first_part(hub, image);
-    bool adds = first->kind != DT_COLLECTIVE_ALL_GATHER;
-    int n_microbatches = adds ? hub->options.n_all_microbatches : 0;
-    const dt_layout_member **members = &hub->members[adds][needs];
-    if (*members == NULL) *members = dt_layout_members(roles, n_microbatches, needs, arena);
-    dt_layout layout = {roles.n_processes, roles.process, *members, n_microbatches, image->n_bytes, owned};
+    bool adds = first->kind != DT_COLLECTIVE_ALL_GATHER, shards = over_shards(first);
+    dt_process_roles roles = shards ? hub->options.model : hub->options.roles;
+    int n_leaves = !adds ? 0 : shards ? hub->options.n_all_shards : hub->options.n_all_microbatches;
+    const dt_layout_member **members = shards ? &hub->shard_members : &hub->members[adds][needs];
+    if (*members == NULL) *members = dt_layout_members(roles, n_leaves, needs, arena);
+    dt_layout layout = {roles.n_processes, roles.process, *members, n_leaves, image->n_bytes, owned};
     dt_schedule schedule = dt_schedule_of(&layout, algorithm, arena);
     dt_exchange_region *regions = DT_NEW_ARRAY(arena, dt_exchange_region, image->n_ranges);
     for (int r = 0; r < image->n_ranges; r++) {
         const dt_collective_part *part = dt_local_part(hub, 0, image->ranges[r].tensor);
         regions[r] = (dt_exchange_region){crossing_dtype(part), part->combine, image->ranges[r].at, image->ranges[r].n_bytes};
     }
-    int tag = dt_processes_new_tag(hub->options.processes);
+    int tag = (shards ? dt_processes_new_tag_of_group : dt_processes_new_tag)(hub->options.processes);
     dt_exchange *made = dt_exchange_create(&schedule, image->n_ranges, regions, first->label, tag, arena);
     dt_processes_expect(hub->options.processes, dt_exchange_most_of_one(made));
-    made->kind = !adds ? DT_COLLECTIVE_ALL_GATHER : needs == DT_NEEDED_BY_ALL ? DT_COLLECTIVE_ALL_REDUCE : DT_COLLECTIVE_REDUCE_SCATTER;
+    made->kind = !adds                       ? DT_COLLECTIVE_ALL_GATHER
+                 : shards                    ? DT_COLLECTIVE_SHARD_REDUCE
+                 : needs == DT_NEEDED_BY_ALL ? DT_COLLECTIVE_ALL_REDUCE
+                                             : DT_COLLECTIVE_REDUCE_SCATTER;
     char *place = only_place(hub, image, arena);
     if (place != NULL) dt_exchange_land(made, place);
     dt_image_range own = owned != NULL ? owned[roles.process] : (dt_image_range){0, 0};
@@ -166,20 +171,53 @@ static const dt_piece *of_parts(const dt_piece *piece, const int *parts, dt_aren
     return made;
 }
 
-/* Sums in buckets; rows with the last one, or by themselves. */
+/* Number i is to be divided among buckets. */
+static dt_bucket_tensor tensor_of(const dt_local_hub *hub, int i) {
+    const dt_collective_part *part = dt_local_part(hub, 0, i);
+    return (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(dt_dtype_of_sums(part->dtype))), part->complete_after, kind_of(hub, part, i)};
+}
+
+/* What combines shards, in pieces of its own: the processes that share them have the same microbatches, and so the same pieces; others have not. */
+static void fill_shards(dt_local_hub *hub, const dt_crossing *made, crossing_bucket *bucket, dt_arena *arena) {
+    dt_bucket_tensor *tensors = DT_NEW_ARRAY(arena, dt_bucket_tensor, made->n);
+    int *parts = DT_NEW_ARRAY(arena, int, made->n), n = 0, n_buckets;
+    for (int i = made->first; i < made->first + made->n; i++) {
+        if (!over_shards(dt_local_part(hub, 0, i))) continue;
+        tensors[n] = tensor_of(hub, i);
+        parts[n++] = i;
+    }
+    const dt_bucket *buckets = dt_buckets_of(tensors, n, dt_piece_bytes(hub->options.model.n_processes), arena, &n_buckets);
+    for (int b = 0; b < n_buckets; b++)
+        for (int p = 0; p < buckets[b].n_pieces; p++) {
+            const dt_piece *piece = of_parts(&buckets[b].pieces[p], parts, arena);
+            add_piece(hub, bucket, piece, DT_NEEDED_BY_ALL, NULL, DT_SCHEDULE_AUTO, arena);
+        }
+    bucket->complete_after = INT_MAX; /* results belong where kernels of this segment may have something else */
+}
+
+/* How many parts are gathered, scattered or handed on; or combine shards. */
+static int count_rest(const dt_local_hub *hub, const dt_crossing *made, bool shards) {
+    int n = 0;
+    for (int i = made->first; i < made->first + made->n; i++) {
+        const dt_collective_part *part = dt_local_part(hub, 0, i);
+        n += part->kind != DT_COLLECTIVE_ALL_REDUCE && over_shards(part) == shards && dt_local_crosses(hub, i);
+    }
+    return n;
+}
+
+/* Sums in buckets; rows with the last one, or by themselves; then what combines shards. */
 static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) {
     dt_bucket_tensor *tensors = DT_NEW_ARRAY(arena, dt_bucket_tensor, made->n);
     int *parts = DT_NEW_ARRAY(arena, int, made->n), n_sums = 0, n_buckets;
     for (int i = made->first; i < made->first + made->n; i++) {
-        const dt_collective_part *part = dt_local_part(hub, 0, i);
-        if (part->kind != DT_COLLECTIVE_ALL_REDUCE) continue;
-        tensors[n_sums] =
-            (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(dt_dtype_of_sums(part->dtype))), part->complete_after, kind_of(hub, part, i)};
+        if (dt_local_part(hub, 0, i)->kind != DT_COLLECTIVE_ALL_REDUCE || !dt_local_crosses(hub, i)) continue;
+        tensors[n_sums] = tensor_of(hub, i);
         parts[n_sums++] = i;
     }
     int64_t piece_bytes = hub->options.has_link ? DT_WHOLE_PIECES : dt_piece_bytes(hub->options.roles.n_processes);
     const dt_bucket *buckets = dt_buckets_of(tensors, n_sums, piece_bytes, arena, &n_buckets);
-    made->n_buckets = n_buckets > 0 ? n_buckets : 1;
+    int n_before = n_buckets > 0 ? n_buckets : count_rest(hub, made, false) > 0;
+    made->n_buckets = n_before + (count_rest(hub, made, true) > 0);
     made->buckets = DT_NEW_ARRAY(arena, crossing_bucket, made->n_buckets);
     for (int b = 0; b < n_buckets; b++) {
         made->buckets[b].complete_after = buckets[b].complete_after;
@@ -193,10 +231,11 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
                 add_shares(hub, &made->buckets[b], piece->ranges[0].tensor, arena);
         }
     }
-    crossing_bucket *last = &made->buckets[made->n_buckets - 1];
+    if (made->n_buckets > n_before) fill_shards(hub, made, &made->buckets[n_before], arena);
     for (int i = made->first; i < made->first + made->n; i++) {
+        crossing_bucket *last = &made->buckets[n_before - 1];
         const dt_collective_part *part = dt_local_part(hub, 0, i);
-        if (part->kind == DT_COLLECTIVE_ALL_REDUCE) continue;
+        if (part->kind == DT_COLLECTIVE_ALL_REDUCE || over_shards(part) || !dt_local_crosses(hub, i)) continue;
         if (part->shares != NULL)
             add_shares(hub, last, i, arena);
         else
@@ -431,7 +470,7 @@ static void share_piece(const dt_group *group, const dt_local_hub *hub, const cr
     if (piece->lands) return;
     if (first->shares != NULL)
         share_own(group, hub, piece, arena, work);
-    else if (first->kind != DT_COLLECTIVE_ALL_REDUCE)
+    else if (first->kind != DT_COLLECTIVE_ALL_REDUCE && !over_shards(first))
         share_rows(group, hub, piece, arena, work);
 }
 
@@ -513,6 +552,14 @@ static void lower_exchanges(const dt_local_hub *hub, const crossing_bucket *buck
     }
 }
 
+/* What is added up before shards cross. */
+static void add_reductions_before(const crossing_bucket *bucket, const reductions *work, dt_arena *arena, dt_operation_list *operations) {
+    static const dt_over_shards on_the_way = {.label = "", .is_on_the_way = true};
+    bool shards = bucket->pieces.n > 0 && bucket->pieces.items[0].exchange->kind == DT_COLLECTIVE_SHARD_REDUCE;
+    dt_operation reduce = {.kind = DT_OPERATION_REDUCE, .reduce = {(int)work->before.n, work->before.items, shards ? &on_the_way : NULL}};
+    if (work->before.n > 0) dt_list_push(arena, operations, reduce);
+}
+
 /* All of it on the device's own queue. */
 static dt_group_bucket lower_on_device(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
     dt_group_bucket made = {.complete_after = bucket->complete_after};
@@ -526,7 +573,7 @@ static dt_group_bucket lower_on_device(crossing_bucket *bucket, const reductions
 static dt_group_bucket lower_beside(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
     dt_group_bucket made = {.complete_after = bucket->complete_after, .complete = &bucket->complete};
     dt_list_push(arena, &made.beside, ((dt_operation){.kind = DT_OPERATION_PASS, .gate = &bucket->complete}));
-    dt_local_add_reductions(&work->before, arena, &made.beside);
+    add_reductions_before(bucket, work, arena, &made.beside);
     dt_list_push(arena, &made.beside, ((dt_operation){.kind = DT_OPERATION_ARRIVE, .gate = &bucket->begin}));
     dt_list_push(arena, &made.behind, ((dt_operation){.kind = DT_OPERATION_AWAIT, .gate = &bucket->begin}));
     dt_local_add_reductions(&work->after, arena, &made.behind);

@@ -33,6 +33,7 @@ struct dt_local_hub {
     void *places[DT_NONBLOCKING_PLACES];                      /* memory of nonblocking sums; */
     size_t place_bytes[DT_NONBLOCKING_PLACES];                /* 0: not yet, or there are none */
     const dt_layout_member *members[2][DT_NEEDED_BY_ALL + 1]; /* the same: of what is added up, or not, and needed so; NULL: not yet */
+    const dt_layout_member *shard_members;                    /* of what combines shards */
 };
 
 typedef struct dt_local_member {
@@ -53,7 +54,7 @@ int dt_local_first_microbatch(const dt_local_hub *hub, int rank);
 /* A member's share [*first, *end) of n elements: whole cache lines, so that no two members write one. */
 void dt_local_share(const dt_group *group, size_t n, size_t *first, size_t *end);
 
-/* What the members have left of part i, from byte `at` on, of microbatches [first, end) of all: how many sources that are. */
+/* What the members have left of part i, from byte `at` on, of microbatches [first, end) of all, or of such shards: how many sources that are. */
 int dt_local_collect_sources(const dt_local_hub *hub, int i, int64_t first, int64_t end, size_t at, dt_tree_source *sources);
 
 /* Where all members want part i, from byte `at` on, each place once. */
@@ -62,7 +63,13 @@ void **dt_local_collect_targets(const dt_local_hub *hub, int i, size_t at, dt_ar
 /* All of them as one operation, if there are any. */
 void dt_local_add_reductions(const dt_tree_reductions *reductions, dt_arena *arena, dt_operation_list *operations);
 
-/* Those of a group of several processes (crossing.c). */
+/* Whether part i crosses processes: of what combines shards those of the model, else those that divide the microbatches. */
+static inline bool dt_local_crosses(const dt_local_hub *hub, int i) {
+    bool over_shards = dt_local_part(hub, 0, i)->kind == DT_COLLECTIVE_SHARD_REDUCE;
+    return over_shards || (hub->options.roles.n_processes > 1 && !dt_local_part(hub, 0, i)->hands_over);
+}
+
+/* Those of a group of several processes (crossing.c). What does not cross is not touched. */
 dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work);
 size_t dt_crossings_device_bytes(const dt_group *group);
 void dt_crossings_place(dt_group *group, void *memory);

@@ -103,8 +103,19 @@ void dt_local_share(const dt_group *group, size_t n, size_t *first, size_t *end)
     if (*end > n) *end = n;
 }
 
+/* The same of shards, which one member has. */
+static int collect_shards(const dt_local_hub *hub, int i, int64_t first, int64_t end, size_t at, dt_tree_source *sources) {
+    const dt_collective_part *part = dt_local_owner(hub, 0, i);
+    dt_microbatch_range own = dt_microbatches_of_process(hub->options.model, hub->options.model.process, hub->options.n_all_shards);
+    int n = 0;
+    for (int s = own.first; s < own.end; s++)
+        if (s >= first && s < end) sources[n++] = (dt_tree_source){(const char *)part->sources[s - own.first] + at, 1};
+    return n;
+}
+
 int dt_local_collect_sources(const dt_local_hub *hub, int i, int64_t first, int64_t end, size_t at, dt_tree_source *sources) {
     int n = 0;
+    if (dt_local_part(hub, 0, i)->kind == DT_COLLECTIVE_SHARD_REDUCE) return collect_shards(hub, i, first, end, at, sources);
     for (int rank = 0; rank < hub->options.n_ranks; rank++) {
         const dt_collective_part *part = dt_local_part(hub, rank, i);
         int begin = dt_local_first_microbatch(hub, rank), behind = dt_local_first_microbatch(hub, rank + 1);
@@ -211,11 +222,13 @@ void dt_local_add_reductions(const dt_tree_reductions *reductions, dt_arena *are
 
 static dt_status *lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     const dt_local_member *self = (const dt_local_member *)group;
-    bool crosses = !dt_local_part(self->hub, group->rank, first)->hands_over;
-    if (crosses && self->hub->options.roles.n_processes > 1) return dt_crossing_lower(group, first, n, arena, work);
     dt_tree_reductions reductions = {0};
-    for (int i = first; i < first + n; i++) {
-        if (!crosses) {
+    int n_crossing = 0;
+    for (int i = first; i < first + n; i++) n_crossing += dt_local_crosses(self->hub, i);
+    if (n_crossing > 0) DT_TRY(dt_crossing_lower(group, first, n, arena, work));
+    for (int i = first; i < first + n && n_crossing < n; i++) {
+        if (dt_local_crosses(self->hub, i)) continue;
+        if (dt_local_part(self->hub, group->rank, i)->hands_over) {
             hand_over(self, i, arena, &reductions);
             continue;
         }
@@ -223,7 +236,7 @@ static dt_status *lower(dt_group *group, int first, int n, dt_arena *arena, dt_g
         case DT_COLLECTIVE_ALL_REDUCE: all_reduce(self, i, arena, &reductions); break;
         case DT_COLLECTIVE_ALL_GATHER: all_gather(self, i, arena, &reductions); break;
         case DT_COLLECTIVE_REDUCE_SCATTER: reduce_scatter(self, i, arena, &reductions); break;
-        case DT_COLLECTIVE_SHARD_REDUCE: assert(!"it crosses nothing, and is no part"); break;
+        case DT_COLLECTIVE_SHARD_REDUCE: assert(!"it crosses processes, or is no part"); break;
         }
     }
     dt_local_add_reductions(&reductions, arena, &work->operations);

@@ -1,0 +1,77 @@
+"""--shards-over: processes that each hold a part of the shards of a model, and add up what these give, leave the bytes of one process that has all:
+weights, slots, reports, evaluation and predictions; and they say the same of what is wrong in it. What is not to be is refused."""
+import os
+import re
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+import layouts
+from sharded import SPLIT, case, goes_on, new_folder, train
+from training import check, finish
+
+
+# Rows of a table that all have, and of one of which each shard has some columns; WRONG of what is split.
+LOOKUP = """
+use nn, optimizers
+
+mesh model = 4
+
+data train_set = npy("i.npy", "b.npy") | batch(24)
+
+model Net(i: i32[B, 3]) -> f32[B, 1] {
+    param table: f32[20, 8] = normal(stddev: 0.1)
+    param own:   f32[20, 32] = normal(stddev: 0.1), shard: -1
+    h = dense(sum(table[i], axis: 1), units: 32, shard: columns)
+    return dense(dense(WRONG + sum(own[i], axis: 1), units: 8, shard: rows), units: 1)
+}
+
+step train(i: i32[B, 3], b: f32[B, 6]) from train_set {
+    loss = mean(square(Net(i) - b[:, :1]), axis: 1)
+    minimize(loss, sgd(learning_rate: 0.01))
+    report loss: mean(loss)
+}
+"""
+
+
+def says_the_same(case, pattern, *flags, expect):
+    said = set()
+    for n, k in ((1, 1), (2, 1), (2, 2), (4, 2), (4, 4)):
+        text = train(case, n, new_folder(), "--epochs", 1, *flags, *over(k), replicas=4, expect=expect)
+        said.update([tuple(re.findall(pattern, text))])
+    check(len(said) == 1 and said != {()}, f"{case.name} {flags}: {said}")
+    print(f"{case.name} {flags}: {said}", flush=True)
+
+
+def over(k):
+    return ["--shards-over", k]
+
+
+net = layouts.Case("net", SPLIT, 24, inputs=["a.npy", "b.npy"])
+layouts.compare("openmpi", net, 6, [(2, 2), (4, 1), (6, 1)], *over(2))
+layouts.compare("openmpi", net, 4, [(4, 1), (4, 2)], *over(4))
+layouts.compare("openmpi", layouts.Case("halves", SPLIT, 24, "--precision", "bf16", inputs=["a.npy", "b.npy"]), 4, [(2, 1), (4, 1)], *over(2))
+layouts.compare("openmpi", case("gpt", "-D", "shards=2"), 4, [(2, 1), (4, 2)], *over(2))
+goes_on(net, 6, [(2, 1, *over(2)), (3, 2), (4, 1, *over(4)), (1, 2), (6, 1, *over(2))])
+
+said = train(net, 2, new_folder(), "--epochs", 1, "--log-dir", new_folder(), "--log-histograms", 1, *over(2))
+for n, flags, words in ((2, over(3), "say a power of two up to 4"), (3, over(2), "start 2, or a multiple of that"),
+                        (2, [*over(2), "--reduce", "fast"], "--reduce=fast"), (2, [*over(2), "--shard-optimizer"], "--shard-optimizer")):
+    said = train(net, n, new_folder(), "--max-steps", 1, *flags, expect=1)
+    check(words in said, f"{flags}: {said}")
+numbers = np.random.default_rng(1).integers(0, 20, size=(90, 3)).astype(np.int32)
+numbers[5, 1], numbers[37, 0], numbers[80, 2] = 77, -3, 20
+np.save(layouts.DATA / "i.npy", numbers)
+lookup = layouts.Case("lookup", LOOKUP.replace("WRONG", "tanh(h)"), 24)
+says_the_same(lookup, r"index 77 is not within 0 to 19 \(and \d+ more out of range\)", expect=1)
+says_the_same(lookup, r"\d+ indices were out of range", "--bad-index", "ignore", expect=0)
+np.save(layouts.DATA / "i.npy", numbers % 20)
+says_the_same(layouts.Case("log", LOOKUP.replace("WRONG", "log(h)"), 24), r"train step.*NaN.*", "--check-numerics", expect=1)
+says_the_same(layouts.Case("log_of_sum", LOOKUP.replace("WRONG", "tanh(h)").replace("dense(dense(", "dense(log(dense(").replace("shard: rows)", "shard: rows))"), 24),
+              r"train step.*NaN.*", "--check-numerics", expect=1)
+
+whole = layouts.Case("whole", SPLIT.replace("mesh model = 4", ""), 24)
+said = train(whole, 2, new_folder(), "--max-steps", 1, *over(2), expect=1)
+check("is not split into shards" in said, said)
+finish()
