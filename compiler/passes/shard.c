@@ -69,20 +69,28 @@ static dt_split split_of_move(const dt_sharding *s, const dt_sharded *sharded) {
     return (dt_split){split.axis, extent / unit};
 }
 
-static dt_status *split_move(dt_sharding *s, dt_sharded *sharded, dt_split split) {
+/* The value, whose operands are a shard's, is a shard's part of what it was. */
+static dt_status *become_part(dt_sharding *s, dt_sharded *sharded, dt_split split) {
     dt_value *value = sharded->value;
     dt_module *module = s->function->module;
+    value->attributes = dt_split_attributes(s, sharded, split);
+    DT_TRY(dt_op_infer(module->arena, module, value->op, value->operands, value->n_operands, value->attributes, &value->shape, &value->dtype));
+    if (!dt_shape_equal(value->shape, dt_split_shape(s, sharded->shape, split)))
+        return dt_value_error(value, DT_UNIMPLEMENTED, "%s cannot be split over shards at its dimension %d", value->op->name, split.axis);
+    value->distribution.sharded = true;
+    sharded->whole = NULL;
+    dt_list_push(module->arena, &sharded->parts, ((dt_part_of_value){split, value}));
+    return NULL;
+}
+
+static dt_status *split_move(dt_sharding *s, dt_sharded *sharded, dt_split split) {
+    dt_value *value = sharded->value;
     int64_t unit = sharded->shape.dims[split.axis] / split.groups;
     for (int k = 0; k < value->n_operands; k++) {
         dt_sharded *operand = dt_sharded_of(s, sharded->operands[k]);
         DT_TRY(dt_shard_part(s, operand, (dt_split){split.axis, operand->shape.dims[split.axis] / unit}, value, &value->operands[k]));
     }
-    value->attributes = dt_split_attributes(s, sharded, split);
-    DT_TRY(dt_op_infer(module->arena, module, value->op, value->operands, value->n_operands, value->attributes, &value->shape, &value->dtype));
-    dt_list_push(module->arena, &sharded->parts, ((dt_part_of_value){split, value}));
-    value->distribution.sharded = true;
-    sharded->whole = NULL;
-    return NULL;
+    return become_part(s, sharded, split);
 }
 
 /* ---- one value ---- */
@@ -115,6 +123,7 @@ static dt_status *complete(const dt_sharding *s, dt_sharded *sharded) {
     dt_value *value = sharded->value;
     dt_combiner combiner = combiner_of(sharded);
     dt_builder builder = dt_builder_behind(s, value);
+    value->distribution.sharded = true;
     DT_TRY(dt_build_text(&builder, &sharded->whole, "shard_reduce", &value, 1, "kind=\"%s\"", dt_combiner_name(combiner)));
     sharded->whole->distribution = value->distribution;
     sharded->whole->distribution.sharded = false;
@@ -123,7 +132,6 @@ static dt_status *complete(const dt_sharding *s, dt_sharded *sharded) {
 
 static dt_status *split_by_loops(dt_sharding *s, dt_sharded *sharded, choice chosen) {
     dt_value *value = sharded->value;
-    dt_module *module = s->function->module;
     dt_split split = split_of_result(sharded, chosen);
     for (int k = 0; k < value->n_operands; k++) {
         dt_sharded *operand = dt_sharded_of(s, sharded->operands[k]);
@@ -134,28 +142,13 @@ static dt_status *split_by_loops(dt_sharding *s, dt_sharded *sharded, choice cho
         else
             DT_TRY(dt_shard_part(s, operand, of_operand, value, &value->operands[k]));
     }
-    value->attributes = split.axis != DT_NOT_SPLIT ? dt_split_attributes(s, sharded, split) : value->attributes;
-    DT_TRY(dt_op_infer(module->arena, module, value->op, value->operands, value->n_operands, value->attributes, &value->shape, &value->dtype));
-    value->distribution.sharded = true;
-    sharded->whole = NULL;
-    if (split.axis == DT_NOT_SPLIT) return complete(s, sharded);
-    if (!dt_shape_equal(value->shape, dt_split_shape(s, sharded->shape, split)))
-        return dt_value_error(value, DT_UNIMPLEMENTED, "%s cannot be split over shards at its dimension %d", value->op->name, split.axis);
-    dt_list_push(module->arena, &sharded->parts, ((dt_part_of_value){split, value}));
-    return NULL;
+    return split.axis != DT_NOT_SPLIT ? become_part(s, sharded, split) : complete(s, sharded);
 }
 
 /* What is where its operand is: a reshape, what crosses replicas. */
 static dt_status *split_as_operand(dt_sharding *s, dt_sharded *sharded, dt_split split) {
-    dt_value *value = sharded->value;
-    dt_module *module = s->function->module;
-    value->operands[0] = dt_sharded_of(s, sharded->operands[0])->parts.items[0].value;
-    value->attributes = dt_split_attributes(s, sharded, split);
-    DT_TRY(dt_op_infer(module->arena, module, value->op, value->operands, value->n_operands, value->attributes, &value->shape, &value->dtype));
-    value->distribution.sharded = true;
-    sharded->whole = NULL;
-    dt_list_push(module->arena, &sharded->parts, ((dt_part_of_value){split, value}));
-    return NULL;
+    sharded->value->operands[0] = dt_sharded_of(s, sharded->operands[0])->parts.items[0].value;
+    return become_part(s, sharded, split);
 }
 
 static void set_shards(const dt_sharding *s, dt_value *value) {
@@ -207,8 +200,7 @@ static dt_status *shard_value(dt_sharding *s, dt_sharded *sharded) {
     choice chosen;
     if (value->op->class == DT_CLASS_STATE) return split_state(s, sharded);
     if (!takes_what_is_split(s, sharded)) return keep_whole(s, sharded);
-    if (value->op->class == DT_CLASS_LOOP || s->bodies[value->id] != NULL)
-        return dt_value_error(value, DT_UNIMPLEMENTED, "in the body of scan nothing can be split over shards: use parameters there that are whole");
+    if (value->op->class == DT_CLASS_LOOP || s->bodies[value->id] != NULL) return keep_whole(s, sharded); /* nothing crosses in a body */
     dt_split split = sharded->loops == NULL ? split_of_alias(s, sharded) : split_of_move(s, sharded);
     if (split.axis != DT_NOT_SPLIT) return sharded->loops == NULL ? split_as_operand(s, sharded, split) : split_move(s, sharded, split);
     bool can = sharded->loops != NULL && choose_loop(s, sharded, &chosen) && can_be_split(s, sharded, chosen);
