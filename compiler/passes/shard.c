@@ -118,16 +118,38 @@ static bool can_be_split(const dt_sharding *s, const dt_sharded *sharded, choice
     return true;
 }
 
-/* Of a sum of which each shard has a part. */
-static dt_status *complete(const dt_sharding *s, dt_sharded *sharded) {
-    dt_value *value = sharded->value;
-    dt_combiner combiner = combiner_of(sharded);
-    dt_builder builder = dt_builder_behind(s, value);
-    value->distribution.sharded = true;
-    DT_TRY(dt_build_text(&builder, &sharded->whole, "shard_reduce", &value, 1, "kind=\"%s\"", dt_combiner_name(combiner)));
-    sharded->whole->distribution = value->distribution;
-    sharded->whole->distribution.sharded = false;
+/* What is whole of parts of a sum, or the like, behind the shard's. */
+static dt_status *combine(const dt_sharding *s, dt_value *partial, dt_combiner combiner, dt_value **whole) {
+    dt_builder builder = dt_builder_behind(s, partial);
+    partial->distribution.sharded = true;
+    DT_TRY(dt_build_text(&builder, whole, "shard_reduce", &partial, 1, "kind=\"%s\"", dt_combiner_name(combiner)));
+    (*whole)->distribution = partial->distribution;
+    (*whole)->distribution.sharded = false;
     return NULL;
+}
+
+/* Whether it looks up along the dimension that is split, by an index that is whole. */
+static bool is_lookup(const dt_sharding *s, const dt_sharded *sharded) {
+    if (!dt_value_is(sharded->value, "gather") || sharded->value->dtype == DT_BOOL) return false;
+    const dt_sharded *table = dt_sharded_of(s, sharded->operands[0]);
+    return is_split(table) && own_split(table).groups == 1 && own_split(table).axis == dt_value_int(sharded->value, "axis") &&
+           dt_sharded_of(s, sharded->operands[1])->whole != NULL;
+}
+
+/* Each shard looks up what it has, and gives zeros for the rest. */
+static dt_status *split_lookup(dt_sharding *s, dt_sharded *sharded) {
+    dt_value *value = sharded->value, *own;
+    const dt_sharded *table = dt_sharded_of(s, sharded->operands[0]);
+    dt_builder before = {.function = s->function, .before = value, .locations = value->locations, .n_locations = value->n_locations};
+    dt_lookup lookup;
+    DT_TRY(dt_shard_look_up(s, &before, dt_sharded_of(s, sharded->operands[1])->whole, table->shape.dims[own_split(table).axis], &lookup));
+    value->operands[0] = table->parts.items[0].value;
+    value->operands[1] = lookup.index;
+    value->distribution.sharded = true;
+    dt_builder behind = dt_builder_behind(s, value);
+    DT_TRY(dt_build_where_own(&behind, lookup.is_own, value, &own));
+    own->distribution = value->distribution;
+    return combine(s, own, DT_COMBINE_SUM, &sharded->whole);
 }
 
 static dt_status *split_by_loops(dt_sharding *s, dt_sharded *sharded, choice chosen) {
@@ -142,7 +164,7 @@ static dt_status *split_by_loops(dt_sharding *s, dt_sharded *sharded, choice cho
         else
             DT_TRY(dt_shard_part(s, operand, of_operand, value, &value->operands[k]));
     }
-    return split.axis != DT_NOT_SPLIT ? become_part(s, sharded, split) : complete(s, sharded);
+    return split.axis != DT_NOT_SPLIT ? become_part(s, sharded, split) : combine(s, value, combiner_of(sharded), &sharded->whole);
 }
 
 /* What is where its operand is: a reshape, what crosses replicas. */
@@ -201,6 +223,7 @@ static dt_status *shard_value(dt_sharding *s, dt_sharded *sharded) {
     if (value->op->class == DT_CLASS_STATE) return split_state(s, sharded);
     if (!takes_what_is_split(s, sharded)) return keep_whole(s, sharded);
     if (value->op->class == DT_CLASS_LOOP || s->bodies[value->id] != NULL) return keep_whole(s, sharded); /* nothing crosses in a body */
+    if (is_lookup(s, sharded)) return split_lookup(s, sharded);
     dt_split split = sharded->loops == NULL ? split_of_alias(s, sharded) : split_of_move(s, sharded);
     if (split.axis != DT_NOT_SPLIT) return sharded->loops == NULL ? split_as_operand(s, sharded, split) : split_move(s, sharded, split);
     bool can = sharded->loops != NULL && choose_loop(s, sharded, &chosen) && can_be_split(s, sharded, chosen);

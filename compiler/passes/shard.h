@@ -58,6 +58,15 @@ bool dt_split_of_operand(const dt_sharded *sharded, int operand, dt_shape shape,
 
 /* The shard's part of a value, for `user`, whose place an error has; made behind the value, and once. */
 dt_status *dt_shard_part(dt_sharding *s, dt_sharded *sharded, dt_split split, const dt_value *user, dt_value **part);
+/* Of an index along a dimension of so many elements that is split in one group: whether a shard has what it says, and where in its part; what another
+ * shard has is element 0, what nobody has stays out of range. */
+typedef struct dt_lookup {
+    dt_value *is_own, *index;
+} dt_lookup;
+dt_status *dt_shard_look_up(dt_sharding *s, dt_builder *builder, dt_value *index, int64_t extent, dt_lookup *lookup);
+/* `value` where the first dimensions' `is_own` holds, else 0. */
+dt_status *dt_build_where_own(dt_builder *builder, dt_value *is_own, dt_value *value, dt_value **result);
+
 /* The value whole: gathered behind it, and once, where shards have parts of it. */
 dt_status *dt_shard_whole(dt_sharding *s, dt_sharded *sharded, const dt_value *user, dt_value **whole);
 /* The attributes with which the op makes the part. */

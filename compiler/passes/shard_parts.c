@@ -154,6 +154,52 @@ static dt_status *part_of_random(dt_sharding *s, dt_builder *builder, const dt_s
     return dt_build(builder, dt_op_find("reshape"), part, 1, &(dt_attribute){.i = own.rank, .ints = own.dims}, part);
 }
 
+/* ---- lookups ---- */
+
+dt_status *dt_shard_look_up(dt_sharding *s, dt_builder *builder, dt_value *index, int64_t extent, dt_lookup *lookup) {
+    static const char *const names[] = {"i", "first", "own", "all"};
+    dt_value *values[4], *is_others;
+    dt_shape shape = index->shape;
+    int64_t own = extent / s->n_shards;
+    DT_TRY(build_number_of_shard(s));
+    DT_TRY(dt_build_convert(builder, &values[0], index, DT_I64));
+    DT_TRY(dt_build_constant(builder, &values[1], DT_I64, (double)own, (dt_shape){0}));
+    DT_TRY(dt_build_binary(builder, &values[1], "multiply", s->shard, values[1]));
+    DT_TRY(dt_build_broadcast(builder, &values[1], values[1], shape, NULL));
+    DT_TRY(dt_build_constant(builder, &values[2], DT_I64, (double)own, shape));
+    DT_TRY(dt_build_constant(builder, &values[3], DT_I64, (double)extent, shape));
+    DT_TRY(dt_build_expression(builder, &lookup->is_own, "i >= first & i < first + own", names, values, 4));
+    DT_TRY(dt_build_expression(builder, &is_others, "i >= 0 & i < all & (i < first | i >= first + own)", names, values, 4));
+    DT_TRY(dt_build_expression(builder, &lookup->index, "where(o, 0, i - first)", (const char *const[]){"o", "i", "first"},
+                               (dt_value *const[]){is_others, values[0], values[1]}, 3));
+    return NULL;
+}
+
+dt_status *dt_build_where_own(dt_builder *builder, dt_value *is_own, dt_value *value, dt_value **result) {
+    int64_t *dims = DT_NEW_ARRAY(builder->function->module->arena, int64_t, is_own->shape.rank);
+    dt_value *operands[3] = {NULL, value, NULL};
+    for (int d = 0; d < is_own->shape.rank; d++) dims[d] = d;
+    DT_TRY(dt_build_broadcast(builder, &operands[0], is_own, value->shape, dims));
+    DT_TRY(dt_build_constant(builder, &operands[2], value->dtype, 0, value->shape));
+    return dt_build(builder, dt_op_find("where"), operands, 3, NULL, result);
+}
+
+/* What a shard has of what is scattered along the dimension that is split; *part is NULL: it is scattered in another way. */
+static dt_status *part_of_scatter(dt_sharding *s, dt_builder *builder, const dt_sharded *sharded, dt_split split, dt_value **part) {
+    dt_value *operands[2];
+    dt_lookup lookup;
+    *part = NULL;
+    if (split.groups > 1 || dt_value_int(sharded->value, "axis") != split.axis) return NULL;
+    for (int k = 0; k < 2; k++) {
+        operands[k] = dt_sharded_of(s, sharded->operands[k])->whole;
+        if (operands[k] == NULL) return NULL;
+    }
+    DT_TRY(dt_shard_look_up(s, builder, operands[1], sharded->shape.dims[split.axis], &lookup));
+    DT_TRY(dt_build_where_own(builder, lookup.is_own, operands[0], &operands[0]));
+    operands[1] = lookup.index;
+    return dt_build_text(builder, part, "scatter_add", operands, 2, "axis=%d, size=%" PRId64, split.axis, dt_split_extent(s, sharded->shape, split));
+}
+
 /* A shard's elements of the whole. */
 static dt_status *take_part(dt_sharding *s, dt_builder *builder, dt_sharded *sharded, dt_split split, const dt_value *user, dt_value **part) {
     dt_value *operands[2], *positions;
@@ -210,6 +256,8 @@ dt_status *dt_shard_part(dt_sharding *s, dt_sharded *sharded, dt_split split, co
         DT_TRY(take_part(s, &builder, sharded, split, user, part));
     else if (dt_value_is(value, "iota") && dt_value_int(value, "axis") == split.axis)
         DT_TRY(part_of_iota(s, &builder, sharded, split, part));
+    else if (dt_value_is(value, "scatter_add"))
+        DT_TRY(part_of_scatter(s, &builder, sharded, split, part));
     else if (value->op->class == DT_CLASS_RANDOM)
         DT_TRY(part_of_random(s, &builder, sharded, split, part));
     else if (is_element_by_element(s, value))

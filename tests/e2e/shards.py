@@ -145,7 +145,7 @@ for name in UPDATES:
 
 # ---- small programs: a body of a model each, and what is minimized ----
 SMALL = """
-use nn, optimizers
+use nn, losses, optimizers
 option shards = 1
 mesh model = shards
 launch two = 2
@@ -176,6 +176,8 @@ CASES = {
     "all pairs of rows": ("return tanh(x @ u) @ w", PAIRS),
     "memory that a whole value leaves": ("param p: f32[16, 32] = normal(stddev: 0.2)\n    param r: f32[32, 16] = normal(stddev: 0.2)\n    "
                                          "param t: f32[24, 32] = normal(stddev: 0.2), shard: 1, of: 2\n    return tanh(x @ p + t[i]) @ r", SLOPES),
+    "a vocabulary": ("param t: f32[24, 16] = normal(stddev: 0.5), shard: 0\n    return tanh(x + t[i]) @ w",
+                     "minimize(loss + mean(sparse_categorical_crossentropy(i, found @ Net.t.T), axis: 1), sgd(learning_rate: 0.1))"),
     "a loop, which gathers": ("z = x @ w\n    last, all = scan(fn(h, x) => [tanh(h @ v + x @ w), h], z[:, 0], z)\n    return all + last[:, newaxis]", DESCENT),
     "rows in the middle": ("return tanh(x @ w) @ v + reverse(x @ w, axis: 2)", "slopes = grad(objective(loss), params(Net))\n    "
                            "apply(sgd(learning_rate: 0.1), grad(objective(loss) + square(global_norm(slopes)), params(Net)))"),
