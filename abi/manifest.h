@@ -40,8 +40,9 @@ enum {
     X(SHARD_REDUCE, "shard_reduce", "within a replica: the shards' values, combined; all shards have the result")
 
 enum {
-    DT_MOST_SHARDS = 64 /* of a model; their number is a power of two */
+    DT_MOST_SHARDS = 64 /* of a model */
 };
+static inline bool dt_shards_are_valid(int64_t n) { return n >= 1 && n <= DT_MOST_SHARDS && (n & (n - 1)) == 0; } /* a power of two */
 
 /* X(enumerator, name, meaning): how a collective combines elements. */
 #define DT_REDUCTION_OPS(X)                                                                                                                          \

@@ -14,8 +14,6 @@ dt_module *dt_module_create(dt_arena *arena, const char *name) {
     return module;
 }
 
-bool dt_shards_are_valid(int64_t n) { return n >= 1 && n <= DT_MOST_SHARDS && (n & (n - 1)) == 0; }
-
 dt_function *dt_module_add_function(dt_module *module, const char *name, dt_function_role role) {
     dt_function *function = DT_NEW(module->arena, dt_function);
     function->module = module;

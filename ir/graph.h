@@ -197,7 +197,6 @@ struct dt_module {
 };
 
 dt_module *dt_module_create(dt_arena *arena, const char *name);
-bool dt_shards_are_valid(int64_t n); /* a power of two, 1 to DT_MOST_SHARDS */
 dt_function *dt_module_add_function(dt_module *module, const char *name, dt_function_role role);
 dt_function *dt_module_find_function(const dt_module *module, const char *name);
 void dt_module_add_variable(dt_module *module, dt_variable variable);            /* whose path nobody may change afterwards */

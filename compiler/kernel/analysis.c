@@ -36,7 +36,7 @@ int dt_plan_n_arguments(const dt_plan *plan, dt_memory_space space) {
 }
 
 bool dt_kernel_is_sharded(const dt_plan *plan, const dt_kernel_function *kernel) {
-    for (int b = 0; b < kernel->n_buffers; b++)
+    for (int b = 0; b < kernel->n_buffers && plan->n_shards > 1; b++)
         if (plan->buffers[dt_buffer_root(plan, kernel->buffers[b])].sharded) return true;
     return false;
 }
@@ -46,7 +46,8 @@ void dt_plan_mark_sharded(dt_plan *plan) {
         changed = false;
         for (int k = 0; k < plan->n_kernels; k++) {
             const dt_kernel_function *kernel = &plan->kernels[k];
-            for (int b = 0; b < kernel->n_buffers && dt_kernel_is_sharded(plan, kernel); b++) {
+            if (!dt_kernel_is_sharded(plan, kernel)) continue;
+            for (int b = 0; b < kernel->n_buffers; b++) {
                 dt_buffer *buffer = &plan->buffers[dt_buffer_root(plan, kernel->buffers[b])];
                 if (buffer->sharded || !dt_kernel_stores_to(kernel, kernel->buffers[b])) continue;
                 buffer->sharded = changed = true;

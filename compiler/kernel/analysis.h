@@ -13,6 +13,10 @@ bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel,
 
 /* More than the index of each variable, or each input, that a buffer is. space: DT_MEMORY_VARIABLE or DT_MEMORY_INPUT */
 int dt_plan_n_arguments(const dt_plan *plan, dt_memory_space space);
+/* Whether it runs for each shard of the model: it reads or writes what shards have by themselves. */
+bool dt_kernel_is_sharded(const dt_plan *plan, const dt_kernel_function *kernel);
+/* Marks what such kernels write, as where passes have laid something out, as sharded. */
+void dt_plan_mark_sharded(dt_plan *plan);
 bool dt_kernel_stores_to(const dt_kernel_function *kernel, int buffer); /* of the plan */
 
 /* How many of a segment's kernels for replicas have to run until what a collective takes is complete; 0: it is so before them. Once they have run on

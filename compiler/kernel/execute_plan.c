@@ -3,6 +3,7 @@
  * Buffers lie where plan_memory put them; arguments and variables have memory of their own, laid out for a full microbatch and followed by the slack
  * that vector code may read. */
 #include "compiler/kernel/affine.h"
+#include "compiler/kernel/analysis.h"
 #include "compiler/kernel/execute.h"
 #include "compiler/kernel/view.h"
 #include "ir/evaluate.h"
@@ -101,10 +102,11 @@ static void make_buffers(dt_execution *e) {
 }
 
 static dt_status *check_slack(const dt_execution *e) {
-    for (int lane = 0; lane < e->n_replicas * e->n_shards; lane++)
+    for (int copy = 0; copy < e->n_replicas * e->n_shards; copy++)
         for (int b = 0; b < e->plan->n_buffers; b++) {
             const dt_buffer *buffer = &e->plan->buffers[b];
-            const unsigned char *slack = (const unsigned char *)*buffer_of_shard(e, 0, lane, b) + bytes_of(e, buffer);
+            char *const *memory = buffer_of_shard(e, copy / e->n_shards, copy % e->n_shards, b);
+            const unsigned char *slack = (const unsigned char *)*memory + bytes_of(e, buffer);
             for (int i = 0; i < DT_SLACK_BYTES && has_own_block(buffer); i++)
                 if (slack[i] != PATTERN) return dt_error(DT_INTERNAL, "%s: byte %d past %s is written", e->plan->name, i, buffer->name);
         }

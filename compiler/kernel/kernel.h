@@ -251,11 +251,6 @@ typedef struct dt_plan {
     dt_space_bytes bytes, gathered; /* gathered: what buffers with DT_GATHERED add for each microbatch of all replicas */
 } dt_plan;
 
-/* Whether it runs for each shard: it reads or writes what shards have by themselves. */
-bool dt_kernel_is_sharded(const dt_plan *plan, const dt_kernel_function *kernel);
-/* Marks what such kernels write, as where passes have laid something out, as sharded. */
-void dt_plan_mark_sharded(dt_plan *plan);
-
 /* Checks the form: operands earlier, levels legal, addresses within bounds where provable, vector loop legal. */
 dt_status *dt_plan_verify(const dt_plan *plan);
 /* The program's lines that a kernel comes from: "fashion_cnn.dt:13, 14". */

@@ -297,7 +297,8 @@ static dt_status *verify_collective(const dt_plan *plan, const dt_collective *co
 
 /* What shards have together no kernel writes that runs for each of them. */
 static dt_status *verify_shards(const dt_plan *plan, const dt_kernel_function *kernel) {
-    for (int b = 0; b < kernel->n_buffers && dt_kernel_is_sharded(plan, kernel); b++) {
+    if (!dt_kernel_is_sharded(plan, kernel)) return NULL;
+    for (int b = 0; b < kernel->n_buffers; b++) {
         const dt_buffer *buffer = &plan->buffers[dt_buffer_root(plan, kernel->buffers[b])];
         bool is_known = plan->is_placed || buffer->space == DT_MEMORY_VARIABLE; /* plan_memory marks the rest */
         if (is_known && !buffer->sharded && dt_kernel_stores_to(kernel, kernel->buffers[b]))

@@ -7,6 +7,7 @@
  * free while it lives. Those that hold the rows of all replicas are placed by themselves, as if there were one microbatch: for a launch
  * with more of them, the runtime multiplies sizes and offsets. */
 #include "compiler/passes/plan_memory.h"
+#include "compiler/kernel/analysis.h"
 #include "compiler/kernel/view.h"
 
 #include <string.h>

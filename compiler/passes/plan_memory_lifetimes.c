@@ -101,9 +101,9 @@ static void add_lifetime(timeline *t, int k, int n, const dt_address *address) {
     if (t->launches != NULL && t->launches[k][n].first < first) first = t->launches[k][n].first;
     if (t->launches != NULL && t->launches[k][n].last > last) last = t->launches[k][n].last;
     const dt_kernel_function *kernel = &t->plan->kernels[k];
-    /* Shards run one after the other, and the next one begins with the first nest again. */
-    bool again = dt_kernel_is_sharded(t->plan, kernel) && !t->plan->buffers[buffer].sharded;
-    if (kernel->divided || again) { /* divided: its parts run side by side, one at this nest, another one at that */
+    /* Of a divided one parts run side by side, one at this nest, another one at that; of a sharded one the next shard begins with the first nest
+     * again, and reads what is the same for all. */
+    if (kernel->divided || (!t->plan->buffers[buffer].sharded && dt_kernel_is_sharded(t->plan, kernel))) {
         extend(t, buffer, time, time + t->plan->kernels[k].n_nests - 1);
         return;
     }

@@ -118,16 +118,6 @@ static bool can_be_split(const dt_sharding *s, const dt_sharded *sharded, choice
     return true;
 }
 
-/* What is whole of parts of a sum, or the like, behind the shard's. */
-static dt_status *combine(const dt_sharding *s, dt_value *partial, dt_combiner combiner, dt_value **whole) {
-    dt_builder builder = dt_builder_behind(s, partial);
-    partial->distribution.sharded = true;
-    DT_TRY(dt_build_text(&builder, whole, "shard_reduce", &partial, 1, "kind=\"%s\"", dt_combiner_name(combiner)));
-    (*whole)->distribution = partial->distribution;
-    (*whole)->distribution.sharded = false;
-    return NULL;
-}
-
 /* Whether it looks up along the dimension that is split, by an index that is whole. */
 static bool is_lookup(const dt_sharding *s, const dt_sharded *sharded) {
     if (!dt_value_is(sharded->value, "gather") || sharded->value->dtype == DT_BOOL) return false;
@@ -149,7 +139,7 @@ static dt_status *split_lookup(dt_sharding *s, dt_sharded *sharded) {
     dt_builder behind = dt_builder_behind(s, value);
     DT_TRY(dt_build_where_own(&behind, lookup.is_own, value, &own));
     own->distribution = value->distribution;
-    return combine(s, own, DT_COMBINE_SUM, &sharded->whole);
+    return dt_shard_combine(s, own, DT_COMBINE_SUM, &sharded->whole);
 }
 
 static dt_status *split_by_loops(dt_sharding *s, dt_sharded *sharded, choice chosen) {
@@ -164,7 +154,7 @@ static dt_status *split_by_loops(dt_sharding *s, dt_sharded *sharded, choice cho
         else
             DT_TRY(dt_shard_part(s, operand, of_operand, value, &value->operands[k]));
     }
-    return split.axis != DT_NOT_SPLIT ? become_part(s, sharded, split) : combine(s, value, combiner_of(sharded), &sharded->whole);
+    return split.axis != DT_NOT_SPLIT ? become_part(s, sharded, split) : dt_shard_combine(s, value, combiner_of(sharded), &sharded->whole);
 }
 
 /* What is where its operand is: a reshape, what crosses replicas. */

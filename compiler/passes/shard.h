@@ -1,5 +1,5 @@
-/* shard: what the files of the pass share. shard.c says which values are split over a model's shards, shard_parts.c makes a shard's part of a value
- * that is the same for all. */
+/* shard: what the files of the pass share. shard.c says which values are split over a model's shards, shard_parts.c makes a shard's part of what is
+ * the same for all, and the whole of what each shard has a part of. */
 #ifndef DT_PASSES_SHARD_H
 #define DT_PASSES_SHARD_H
 
@@ -67,6 +67,8 @@ dt_status *dt_shard_look_up(dt_sharding *s, dt_builder *builder, dt_value *index
 /* `value` where the first dimensions' `is_own` holds, else 0. */
 dt_status *dt_build_where_own(dt_builder *builder, dt_value *is_own, dt_value *value, dt_value **result);
 
+/* Of values of which each shard has a term, all of them combined, behind it. */
+dt_status *dt_shard_combine(const dt_sharding *s, dt_value *term, dt_combiner combiner, dt_value **whole);
 /* The value whole: gathered behind it, and once, where shards have parts of it. */
 dt_status *dt_shard_whole(dt_sharding *s, dt_sharded *sharded, const dt_value *user, dt_value **whole);
 /* The attributes with which the op makes the part. */

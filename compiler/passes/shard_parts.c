@@ -1,6 +1,7 @@
-/* shard_parts: what a shard has of a value that is the same for all. What is computed element by element is computed once more, of parts of its
- * operands; of anything else a shard takes its elements from the whole. Numbers that depend on where an element is, as positions and random numbers
- * do, are those of the whole tensor: so initial values, masks and dropout are the same for any number of shards. */
+/* shard_parts: what a shard has of a value that is the same for all, and the whole of what each shard has a part of. What is computed element by
+ * element is computed once more, of parts of its operands; of anything else a shard takes its elements from the whole. Numbers that depend on where
+ * an element is, as positions and random numbers do, are those of the whole tensor: so initial values, masks and dropout are the same for any number
+ * of shards. */
 #include "compiler/passes/shard.h"
 
 #include <inttypes.h>
@@ -284,7 +285,17 @@ static void warn_of_gather(const dt_sharding *s, const dt_sharded *sharded, cons
     dt_list_push(arena, &s->compilation->warnings, warning);
 }
 
-/* Each shard puts its elements between zeros, and all are added up; of bools the greatest are taken, for which they are numbers. */
+dt_status *dt_shard_combine(const dt_sharding *s, dt_value *term, dt_combiner combiner, dt_value **whole) {
+    dt_builder builder = dt_builder_behind(s, term);
+    term->distribution.sharded = true;
+    DT_TRY(dt_build_text(&builder, whole, "shard_reduce", &term, 1, "kind=\"%s\"", dt_combiner_name(combiner)));
+    (*whole)->distribution = term->distribution;
+    (*whole)->distribution.sharded = false;
+    return NULL;
+}
+
+/* Each shard puts its elements between zeros, and all are added up, by which -0 becomes 0; of bools the greatest are taken, for which they are
+ * numbers. */
 dt_status *dt_shard_whole(dt_sharding *s, dt_sharded *sharded, const dt_value *user, dt_value **whole) {
     *whole = sharded->whole;
     if (*whole != NULL) return NULL;
@@ -301,9 +312,8 @@ dt_status *dt_shard_whole(dt_sharding *s, dt_sharded *sharded, const dt_value *u
                               (int64_t[]){split.axis}));
     DT_TRY(dt_build_text(&builder, &made, "scatter_add", operands, 2, "axis=%d, size=%" PRId64, split.axis, sharded->shape.dims[split.axis]));
     made->distribution = distribution;
-    DT_TRY(dt_build_text(&builder, &made, "shard_reduce", &made, 1, "kind=\"%s\"", is_bool ? "max" : "sum"));
-    distribution.sharded = false;
-    made->distribution = distribution;
+    DT_TRY(dt_shard_combine(s, made, is_bool ? DT_COMBINE_MAX : DT_COMBINE_SUM, &made));
+    distribution = made->distribution;
     if (is_bool) DT_TRY(dt_build_convert(&builder, &made, made, DT_BOOL));
     made->distribution = distribution;
     *whole = sharded->whole = made;

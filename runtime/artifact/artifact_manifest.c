@@ -161,7 +161,7 @@ static dt_status *read_n_shards(const dt_json *root, dt_artifact *artifact) {
     int64_t n = 1;
     if (dt_json_has(root, "shards")) DT_TRY(dt_json_integer(root, "shards", 1, DT_MOST_SHARDS, &n));
     artifact->n_shards = (int)n;
-    return (n & (n - 1)) == 0 ? NULL : dt_json_wrong(root, "\"shards\": %" PRId64 " is no power of two", n);
+    return dt_shards_are_valid(n) ? NULL : dt_json_wrong(root, "\"shards\": %" PRId64 " is no power of two", n);
 }
 
 static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root) {

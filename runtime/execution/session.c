@@ -127,8 +127,7 @@ static dt_status *check_options(dt_session *session) {
     int n_workers = dt_process_n_workers(session->roles);
     if ((int64_t)n * n_workers > options->replicas) {
         bool has_servers = session->roles.n_servers > 0;
-        int over = session->n_processes / session->roles.n_processes; /* 0: with asynchronous servers */
-        if (over < 1) over = 1;
+        int over = dt_process_model_roles(dt_processes_roles(options->processes), (int)options->shards_over).n_processes;
         return dt_error(DT_INVALID_ARGUMENT,
                         "%d %s of %d device%s%s for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %" PRId64
                         ", or start fewer %s %" PRId64,

@@ -385,24 +385,6 @@ static void run_processes(process *processes, int n, int64_t over, const char *d
     thread_processes_close(&all);
 }
 
-static void processes_give_the_same_bits(void **state) {
-    (void)state;
-    static const char *const devices[] = {"cpu:1x1", "cpu:1x2", "cpu:2x1"};
-    static outcome one;
-    static process processes[2];
-    dt_session *session = open_session(options_of("cpu:1x1", NULL));
-    train(session, &one);
-    dt_session_destroy(session);
-    for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
-        run_processes(processes, 2, 1, devices[d], run_process);
-        for (int p = 0; p < 2; p++) {
-            assert_memory_equal(processes[p].left.w, one.w, sizeof one.w);
-            assert_memory_equal(processes[p].left.v, one.v, sizeof one.v);
-            assert_memory_equal(processes[p].left.totals, one.totals, sizeof one.totals);
-        }
-    }
-}
-
 /* What a process has of the variables, and all that it reports, and predicts of its rows. */
 static void expect_shards(const outcome *left, const outcome *one, int index, int over, int first_row, int n_rows) {
     for (int u = 0; u < HIDDEN; u++) {
@@ -419,13 +401,13 @@ static void expect_shards(const outcome *left, const outcome *one, int index, in
     }
 }
 
-static void shards_over_any_processes_give_the_same_bits(void **state) {
+static void processes_give_the_same_bits(void **state) {
     (void)state;
     static const struct {
         int n, over;
         const char *devices;
-    } layouts[] = {{2, 2, "cpu:1x1"}, {2, 2, "cpu:2x1"}, {4, 2, "cpu:1x1"}, {4, 2, "cpu:2x1"},
-                   {4, 4, "cpu:1x3"}, {4, 4, "cpu:2x1"}, {6, 2, "cpu:1x2"}};
+    } layouts[] = {{2, 1, "cpu:1x1"}, {2, 1, "cpu:1x2"}, {2, 1, "cpu:2x1"}, {2, 2, "cpu:1x1"}, {2, 2, "cpu:2x1"},
+                   {4, 2, "cpu:1x1"}, {4, 2, "cpu:2x1"}, {4, 4, "cpu:1x3"}, {4, 4, "cpu:2x1"}, {6, 2, "cpu:1x2"}};
     static outcome one;
     static process processes[6];
     dt_session *session = open_session(options_of("cpu:1x1", NULL));
@@ -617,7 +599,6 @@ int main(void) {
         cmocka_unit_test(a_step_computes_what_one_tensor_would),
         cmocka_unit_test(any_devices_give_the_same_bits),
         cmocka_unit_test(processes_give_the_same_bits),
-        cmocka_unit_test(shards_over_any_processes_give_the_same_bits),
         cmocka_unit_test(what_is_not_finite_is_found_in_its_shard),
         cmocka_unit_test(a_sum_over_shards_that_overflows_is_found),
         cmocka_unit_test(kernels_are_counted_for_each_shard),
