@@ -60,15 +60,14 @@ static dt_status *allocate_nothing(void *context, size_t bytes, void **memory) {
 }
 static void release_nothing(void *context, void *memory, size_t bytes) { (void)context, (void)memory, (void)bytes; }
 
-static dt_status *join_group(layout *of, const dt_executor_memory *memory, dt_process_roles all) {
+static dt_status *join_group(layout *of, const dt_executor_memory *memory, const dt_mesh *mesh) {
     dt_local_hub_options options = {.n_ranks = 1,
                                     .shares_memory = of->kind->shares_memory,
                                     .first_microbatch = memory->first_microbatch,
                                     .n_microbatches = memory->n_microbatches,
                                     .n_all_microbatches = memory->n_all_microbatches,
                                     .rows = of->rows,
-                                    .roles = dt_process_data_roles(all, of->over),
-                                    .model = dt_process_model_roles(all, of->over),
+                                    .mesh = *mesh,
                                     .n_all_shards = of->artifact->n_shards,
                                     .allocate = allocate_nothing,
                                     .release = release_nothing,
@@ -116,15 +115,15 @@ static dt_status *count_collectives(layout *of, const dt_collective_part *parts,
 }
 
 /* What one process does of the function. */
-static dt_status *count_process(layout *of, int function, dt_process_roles all, crossing (*crossings)[N_KINDS]) {
-    dt_process_roles roles = dt_process_data_roles(all, of->over);
+static dt_status *count_process(layout *of, int function, const dt_mesh *mesh, crossing (*crossings)[N_KINDS]) {
+    dt_process_roles roles = mesh->axes[DT_AXIS_DATA];
     int n_shards = of->artifact->n_shards / of->over;
     dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, (int)of->n_microbatches);
     int n_rounds = of->options->gather_rounds > 0 ? (int)of->options->gather_rounds : 1;
     dt_memory_domain domain = {.n_executors = 1,
                                .n_parts = 1,
                                .n_rounds = n_rounds,
-                               .first_shard = dt_process_model_roles(all, of->over).process * n_shards,
+                               .first_shard = mesh->axes[DT_AXIS_MODEL].process * n_shards,
                                .n_shards = n_shards,
                                .holds = own,
                                .layout = dt_state_layout_of(roles, sharing_of(of->options))};
@@ -141,7 +140,7 @@ static dt_status *count_process(layout *of, int function, dt_process_roles all, 
     dt_executor_memory_lay_out(&memory, of->kind, function, of->scratch);
     const dt_collective_part *parts = dt_operations_collectives(&options, function, of->scratch, first);
     dt_operations made = dt_operations_of(&options, function, first[function], 0, of->scratch);
-    DT_TRY(join_group(of, &memory, all));
+    DT_TRY(join_group(of, &memory, mesh));
     dt_group_publish(of->group, parts, first[of->artifact->n_functions]);
     dt_status *status = NULL;
     for (size_t i = 0; i < made.list.n && status == NULL; i++) {
@@ -176,8 +175,9 @@ static dt_status *count_processes(layout *of, int function) {
     DT_LIST(alike) known = {0};
     of->crossings = dt_arena_new_array(of->arena, (size_t)n_segments, sizeof *of->crossings);
     for (int p = 0; p < of->n_processes * of->over; p++) {
-        dt_process_roles all = {.n_processes = of->n_processes * of->over, .process = p}, roles = dt_process_data_roles(all, of->over);
-        dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, (int)of->n_microbatches);
+        dt_process_roles all = {.n_processes = of->n_processes * of->over, .process = p};
+        dt_mesh mesh = dt_mesh_of(all, of->over, 1);
+        dt_microbatch_range own = dt_microbatches_of_process(mesh.axes[DT_AXIS_DATA], mesh.axes[DT_AXIS_DATA].process, (int)of->n_microbatches);
         alike here = {.n_microbatches = own.end - own.first};
         bool is_known = false;
         DT_TRY(renew(&of->scratch, &of->guard));
@@ -187,7 +187,7 @@ static dt_status *count_processes(layout *of, int function) {
         if (is_known && all.n_processes > FEW) continue;
         dt_list_push(of->arena, &known, here);
         crossing(*counted)[N_KINDS] = dt_arena_new_array(of->scratch, (size_t)n_segments, sizeof *counted);
-        DT_TRY(count_process(of, function, all, counted));
+        DT_TRY(count_process(of, function, &mesh, counted));
         for (int s = 0; s < n_segments; s++)
             for (int k = 0; k < N_KINDS; k++) take_most(&of->crossings[s][k], &counted[s][k]);
     }

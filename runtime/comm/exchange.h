@@ -6,6 +6,7 @@
 #ifndef DT_RUNTIME_COMM_EXCHANGE_H
 #define DT_RUNTIME_COMM_EXCHANGE_H
 
+#include "runtime/comm/mesh.h"
 #include "runtime/comm/schedule.h"
 #include "runtime/comm/transport.h"
 #include "runtime/devices/operation.h"
@@ -32,7 +33,8 @@ typedef struct dt_exchange {
     const dt_exchange_region *regions; /* in order; what lies between them is nothing */
     char **slots;                      /* [n_slots of the schedule] where the first byte of each is; NULL: nowhere yet */
     const struct dt_exchange *like;    /* whose slots of nodes it uses; it is placed before. NULL: it has its own */
-    dt_collective_kind kind;           /* of what crosses in a step */
+    dt_collective_kind kind;           /* of what crosses in a step, */
+    dt_mesh_axis axis;                 /* and along which axis */
     const char *label;                 /* for messages */
     int tag;                           /* the same in all processes, and of no other exchange */
     const dt_operation *operations;    /* [2 * n_rounds of the schedule] each round's TRANSFER, or ALL_REDUCE, and its REDUCE, which may be of none */

@@ -23,13 +23,14 @@
 #include "runtime/artifact/artifact.h"
 #include "runtime/comm/exchange.h"
 #include "runtime/comm/gate.h"
-#include "runtime/comm/microbatches.h"
+#include "runtime/comm/mesh.h"
 
 #include <stdint.h>
 
 enum {
     DT_NONBLOCKING_NOT_FIRST = -1,
-    DT_NONBLOCKING_PLACES = 2 /* that nonblocking collectives take by turns, so that one is under way while another's results are used */
+    DT_NONBLOCKING_PLACES = 2, /* that nonblocking collectives take by turns, so that one is under way while another's results are used */
+    DT_TO_ALL = -1
 };
 
 /* One collective of a segment, as a member has it. A row is whatever is split: `n` elements of it. Of what combines shards (SHARD_REDUCE) there is
@@ -53,11 +54,16 @@ typedef struct dt_collective_part {
                               ALL_GATHER: its target, the one there is, holds them before, and all of them after; members without it name
                               neither source nor target. NULL: nothing is shared out */
     dt_layout_needs needs; /* the same: others than these hold their own elements alone, before and after */
-    int nonblocking; /* it is one nonblocking collective with so many from this one on: members start it and wait for it later, and need not meet;
-                        DT_NONBLOCKING_NOT_FIRST: it is one of those many; 0: it is made together with others, between two meetings. Of shares, in a
-                        process that is one of several. Of an ALL_GATHER the source is a process's share where it keeps it, from its first element
-                        on. Before any member starts one with sums, all have left theirs */
-    int place;       /* of nonblocking sums: what was started last in this place is over before these start. 0 or 1 */
+    int nonblocking;   /* it is one nonblocking collective with so many from this one on: members start it and wait for it later, and need not meet;
+                          DT_NONBLOCKING_NOT_FIRST: it is one of those many; 0: it is made together with others, between two meetings. Of shares, in a
+                          process that is one of several. Of an ALL_GATHER the source is a process's share where it keeps it, from its first element
+                          on. Before any member starts one with sums, all have left theirs */
+    int place;         /* of nonblocking sums: what was started last in this place is over before these start. From 0 on */
+    dt_mesh_axis axis; /* among which processes it crosses; of SHARD_REDUCE it is MODEL */
+    int member;        /* 0: it is of all members. Else of the one of rank member - 1 alone, who starts it and waits for it: others name neither
+                          source nor target. Of what is nonblocking */
+    int from, to; /* of STAGES, an ALL_GATHER of one process's: of n elements stage `from` has all, and `to` gets them, or DT_TO_ALL. Both name one
+                     target: where it is, and where it is wanted. It is nonblocking */
     const char *label;
 } dt_collective_part;
 

@@ -20,17 +20,6 @@ typedef struct dt_process_roles {
 /* Which of the run's processes one of these is. */
 static inline int dt_process_rank(dt_process_roles roles, int process) { return roles.stride > 0 ? process * roles.stride + roles.offset : process; }
 
-/* Where the logical shards of a model are spread over processes, `over` of them hold a part each of the shards and make up a model group: they have
- * the same microbatches. The groups follow one another, and divide the microbatches as processes do that have all shards. Of the run's processes: */
-static inline dt_process_roles dt_process_data_roles(dt_process_roles all, int over) { /* those that have the same shards as this one */
-    if (over <= 1) return all;
-    return (dt_process_roles){.n_processes = all.n_processes / over, .process = all.process / over, .stride = over, .offset = all.process % over};
-}
-static inline dt_process_roles dt_process_model_roles(dt_process_roles all, int over) { /* those that have the same microbatches */
-    if (over <= 1) return (dt_process_roles){.n_processes = 1};
-    return (dt_process_roles){.n_processes = over, .process = all.process % over, .stride = 1, .offset = all.process / over * over};
-}
-
 static inline int dt_process_n_workers(dt_process_roles roles) { return roles.n_processes - roles.n_servers; } /* that hold microbatches */
 static inline int dt_process_n_owners(dt_process_roles roles) { return roles.n_servers > 0 ? roles.n_servers : roles.n_processes; }
 

@@ -57,7 +57,7 @@ struct dt_processes {
     dt_event done;         /* moves when an exchange is over; it outlives all of them */
     dt_status *open_status;
     int number, n;
-    int n_tags, n_group_tags;
+    int n_tags, n_tags_along[DT_N_AXES];
     dt_progress progress;
     dt_peers *peers;
     dt_exchange *gathering;
@@ -394,9 +394,16 @@ dt_status *dt_processes_sign(const dt_processes *processes, dt_status *status) {
 }
 
 int dt_processes_new_tag(dt_processes *processes) { return processes != NULL ? processes->n_tags++ % N_TAGS : 0; }
-/* From the last one on: with those of all processes they share none before there are as many as tags. */
-int dt_processes_new_tag_of_group(dt_processes *processes) { return processes != NULL ? N_TAGS - 1 - processes->n_group_tags++ % N_TAGS : 0; }
-int dt_processes_n_tags(const dt_processes *processes) { return processes->n_tags + processes->n_group_tags; }
+/* From the last one on: with those of all processes they share none before there are as many as tags. Two processes are together along one axis only,
+ * so that tags of several need not differ. */
+int dt_processes_new_tag_along(dt_processes *processes, dt_mesh_axis axis) {
+    return processes != NULL ? N_TAGS - 1 - processes->n_tags_along[axis]++ % N_TAGS : 0;
+}
+int dt_processes_n_tags(const dt_processes *processes) {
+    int n = processes->n_tags;
+    for (int axis = 0; axis < DT_N_AXES; axis++) n += processes->n_tags_along[axis];
+    return n;
+}
 
 /* An exchange in which each has a part of an image, of ends[p] - ends[p - 1] bytes, and all need it, or process 0. */
 static dt_exchange *new_gathering(dt_processes *self, const int64_t *ends, bool all_need, dt_schedule_algorithm algorithm, const char *label, int tag,

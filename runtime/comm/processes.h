@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "runtime/comm/exchange.h"
-#include "runtime/comm/microbatches.h"
+#include "runtime/comm/mesh.h"
 #include "runtime/comm/process_state.h"
 #include "runtime/threads/progress.h"
 #include "runtime/threads/timeline.h"
@@ -74,8 +74,8 @@ dt_status *dt_processes_sign(const dt_processes *processes, dt_status *status);
 /* The next tag, the same in all processes. After all of them the first comes again: exchanges start in one order, and few are under way, so that of
  * two with one tag the first is over before the second starts. */
 int dt_processes_new_tag(dt_processes *processes);
-/* The same in processes of one group, apart from others: no two groups have two processes in common, but for all of them. */
-int dt_processes_new_tag_of_group(dt_processes *processes);
+/* The same in the processes of one group along an axis (mesh.h), apart from others. */
+int dt_processes_new_tag_along(dt_processes *processes, dt_mesh_axis axis);
 int dt_processes_n_tags(const dt_processes *processes); /* so far */
 /* A step of the run brings so many bytes more, of one process at most. Before the first step all processes have said so of all that they exchange in
  * steps, but for records. Processes end a step by gathering a record, so that none is more than a step ahead of another: what one of them may have

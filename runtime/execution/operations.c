@@ -357,6 +357,7 @@ static dt_collective_part shards_part(builder *in, const dt_artifact_collective 
                                .dtype = tensor->dtype,
                                .n = (size_t)n_rows(in, tensor, all) * n_elements(tensor),
                                .complete_after = INT_MAX,
+                               .axis = DT_AXIS_MODEL,
                                .label = collective->label};
     if (!is_here) return part;
     int n = in->memory->domain->n_shards;

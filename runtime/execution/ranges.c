@@ -35,7 +35,7 @@ bool dt_ranges_are_shared_out(const dt_session_options *options, const dt_artifa
 }
 
 dt_byte_range dt_ranges_own(const dt_session *session, int variable) {
-    return dt_ranges_of(&session->options, &session->artifact->variables[variable], session->roles.process);
+    return dt_ranges_of(&session->options, &session->artifact->variables[variable], session->mesh.axes[DT_AXIS_DATA].process);
 }
 
 bool dt_ranges_have_all(const dt_session *session, int variable) {
@@ -160,7 +160,7 @@ static dt_status *read_pieces(const dt_session *session, int variable, dt_byte_r
 static dt_status *collect_shards(dt_session *session, int variable, dt_byte_range range, void *data) {
     shard_bytes bytes = copy_pieces(session, variable, range, NULL, NULL);
     int over = (int)session->options.shards_over;
-    size_t own = session->roles.process == 0 ? (size_t)bytes.n[session->process % over] : 0;
+    size_t own = session->mesh.axes[DT_AXIS_DATA].process == 0 ? (size_t)bytes.n[session->process % over] : 0;
     char *pieces = dt_host_memory_allocate(own + 1);
     dt_text all = {0};
     DT_TRY(dt_session_usable(session));

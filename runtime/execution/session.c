@@ -123,11 +123,11 @@ static dt_status *check_options(dt_session *session) {
                         dt_plural(n), beside, options->replicas, dt_plural(options->replicas), n);
     session->process = dt_processes_number(options->processes);
     session->n_processes = dt_processes_count(options->processes);
-    session->roles = dt_process_data_roles(dt_processes_roles(options->processes), (int)options->shards_over);
-    int n_workers = dt_process_n_workers(session->roles);
+    session->mesh = dt_mesh_of(dt_processes_roles(options->processes), options->shards_over, 1);
+    int n_workers = dt_process_n_workers(session->mesh.axes[DT_AXIS_DATA]);
     if ((int64_t)n * n_workers > options->replicas) {
-        bool has_servers = session->roles.n_servers > 0;
-        int over = dt_process_model_roles(dt_processes_roles(options->processes), (int)options->shards_over).n_processes;
+        bool has_servers = session->mesh.axes[DT_AXIS_DATA].n_servers > 0;
+        int over = session->mesh.axes[DT_AXIS_MODEL].n_processes;
         return dt_error(DT_INVALID_ARGUMENT,
                         "%d %s of %d device%s%s for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %" PRId64
                         ", or start fewer %s %" PRId64,
@@ -151,18 +151,14 @@ static dt_microbatches microbatches_of(const dt_session *session) {
     return (dt_microbatches){rows, dt_artifact_microbatches(session->artifact, rows), session->artifact->microbatch_rows};
 }
 
-static dt_process_roles model_roles(const dt_session *session) {
-    return dt_process_model_roles(dt_processes_roles(session->options.processes), (int)session->options.shards_over);
-}
-
 /* Those of a process: of those that divide the microbatches, which with asynchronous servers are this one, or of the run's. */
 static dt_row_range rows_of_role(const dt_session *session, int process) {
     dt_microbatches rows = microbatches_of(session);
-    return dt_microbatches_rows_of_process(&rows, session->options.replicas, process, session->roles);
+    return dt_microbatches_rows_of_process(&rows, session->options.replicas, process, session->mesh.axes[DT_AXIS_DATA]);
 }
 
-static dt_row_range rows_of(const dt_session *session, int process) { return rows_of_role(session, process / model_roles(session).n_processes); }
-static dt_row_range rows_here(const dt_session *session) { return rows_of_role(session, session->roles.process); }
+static dt_row_range rows_of(const dt_session *session, int process) { return rows_of_role(session, dt_mesh_data_of(&session->mesh, process)); }
+static dt_row_range rows_here(const dt_session *session) { return rows_of_role(session, session->mesh.axes[DT_AXIS_DATA].process); }
 
 static dt_executor_times *new_times(const dt_session *session) {
     int most = 0;
@@ -240,7 +236,7 @@ static dt_status *open_executor(dt_session *session, int e) {
 /* Executors of one memory are of one domain. In central storage those of the central device run all there that runs once. */
 static void open_domains(dt_session *session, int n_rounds) {
     bool shared = session->spec.kind->shares_memory;
-    const dt_process_roles model = model_roles(session);
+    const dt_process_roles model = session->mesh.axes[DT_AXIS_MODEL];
     int n = session->n_executors, n_shards = session->artifact->n_shards / model.n_processes;
     const dt_placement *placement = session->n_idle > 0 && !shared ? dt_placement_find(session->artifact, wanted(session), session->arena) : NULL;
     session->n_domains = shared ? 1 : n;
@@ -257,7 +253,7 @@ static void open_domains(dt_session *session, int n_rounds) {
                                                  .first_shard = model.process * n_shards,
                                                  .n_shards = n_shards,
                                                  .holds = {session->first_microbatch, session->first_microbatch + session->n_microbatches},
-                                                 .layout = dt_state_layout_of(session->roles, sharing_of(session))};
+                                                 .layout = dt_state_layout_of(session->mesh.axes[DT_AXIS_DATA], sharing_of(session))};
         dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, wanted(session), session->arena);
     }
     for (int e = 0; e < n; e++) {
@@ -344,8 +340,7 @@ static dt_status *join_group(dt_session *session) {
                                     .n_all_microbatches = session->n_all_microbatches,
                                     .rows = microbatches_of(session),
                                     .deadline_seconds = session->options.deadline_seconds,
-                                    .roles = session->roles,
-                                    .model = model_roles(session),
+                                    .mesh = session->mesh,
                                     .n_all_shards = session->artifact->n_shards,
                                     .processes = session->options.processes,
                                     .fast = session->options.fast_sums,
@@ -366,10 +361,10 @@ static dt_status *join_group(dt_session *session) {
 static dt_status *open_executors(dt_session *session) {
     const dt_microbatches rows = microbatches_of(session);
     int n_all = (int)(rows.per_replica * session->options.replicas), n = dt_session_n_computing(session) * session->spec.n_cores;
-    if (dt_process_n_workers(session->roles) > n_all)
+    if (dt_process_n_workers(session->mesh.axes[DT_AXIS_DATA]) > n_all)
         return dt_error(DT_INVALID_ARGUMENT, "%d processes for %d microbatches: each process holds at least one; use fewer processes",
-                        dt_process_n_workers(session->roles), n_all);
-    dt_microbatch_range own = dt_microbatches_of_process(session->roles, session->roles.process, n_all);
+                        dt_process_n_workers(session->mesh.axes[DT_AXIS_DATA]), n_all);
+    dt_microbatch_range own = dt_microbatches_of_process(session->mesh.axes[DT_AXIS_DATA], session->mesh.axes[DT_AXIS_DATA].process, n_all);
     session->n_all_microbatches = n_all;
     session->first_microbatch = own.first;
     session->n_microbatches = own.end - own.first;
@@ -629,7 +624,7 @@ static bool is_drawn_in_shares(const dt_artifact *artifact, int variable) {
 
 /* Whether there is an initialiser which no session can run that has no more than shares. */
 static bool draws_whole(const dt_session *session) {
-    if (session->roles.n_servers > 1) return true;
+    if (session->mesh.axes[DT_AXIS_DATA].n_servers > 1) return true;
     for (int v = 0; v < session->artifact->n_variables && session->domains[0].layout.gathers; v++)
         if (dt_is_gathered(&session->artifact->variables[v]) && !is_drawn_in_shares(session->artifact, v)) return true;
     return false;
@@ -815,7 +810,7 @@ dt_status *dt_session_gather_result(dt_session *session, int step, int index, dt
     size_t n_bytes = (size_t)(rows * tensor->row_bytes);
     void *data = dt_allocate(n_bytes);
     dt_status *status = data != NULL ? dt_session_result(session, step, index, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    if (model_roles(session).process > 0) n_bytes = 0; /* others have the same rows */
+    if (!dt_mesh_leads(&session->mesh)) n_bytes = 0; /* others have the same rows */
     if (status == NULL && tensor->has_rows)
         status = dt_processes_gatherv(session->options.processes, data, n_bytes, all);
     else if (status == NULL && dt_session_leads(session))

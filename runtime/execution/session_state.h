@@ -27,7 +27,7 @@ struct dt_session {
     int n_spare;       /* devices that no replica is left for */
     int n_idle;        /* executors without microbatches, the first ones: those of the central device, where others compute */
     int process, n_processes;
-    dt_process_roles roles;                                   /* of those that exchange */
+    dt_mesh mesh;                                             /* of the processes that exchange */
     int first_microbatch, n_microbatches, n_all_microbatches; /* of this process; of all */
     int n_executors;                                          /* of this process: at least one a device */
     dt_executor *executors;                                   /* [n_executors] */

@@ -86,7 +86,7 @@ static dt_status *open_members(run *of, const layout *all, int p) {
         .n_all_microbatches = all->n_leaves,
         .rows = all->rows,
         .deadline_seconds = all->deadline,
-        .roles = {.n_processes = of->n_processes, .process = p},
+        .mesh = dt_mesh_of((dt_process_roles){.n_processes = of->n_processes, .process = p}, 1, 1),
         .processes = of->n_processes > 1 ? of->processes.all[p] : NULL,
         .allocate = allocate,
         .release = release,

@@ -31,16 +31,16 @@ struct dt_crossing {
     dt_crossing *next;
 };
 
-/* ---- rows of processes ---- */
+/* ---- making ---- */
+
+static bool over_shards(const dt_collective_part *part) { return part->axis == DT_AXIS_MODEL; }
+
+static const dt_process_roles *data_of(const dt_local_hub *hub) { return &hub->options.mesh.axes[DT_AXIS_DATA]; }
 
 static dt_row_range rows_of(const dt_local_hub *hub, int p) {
     int64_t replicas = hub->options.n_all_microbatches / hub->options.rows.per_replica;
-    return dt_microbatches_rows_of_process(&hub->options.rows, replicas, p, hub->options.roles);
+    return dt_microbatches_rows_of_process(&hub->options.rows, replicas, p, *data_of(hub));
 }
-
-/* ---- making ---- */
-
-static bool over_shards(const dt_collective_part *part) { return part->kind == DT_COLLECTIVE_SHARD_REDUCE; }
 
 /* Elements cross as wide as they are summed, or as they are. */
 static dt_dtype crossing_dtype(const dt_collective_part *part) {
@@ -55,38 +55,63 @@ static char *only_place(const dt_local_hub *hub, const dt_piece *image, dt_arena
     const dt_collective_part *part = first_part(hub, image);
     bool is_reached = hub->options.shares_memory || (hub->options.has_link && part->shares != NULL);
     int n_targets;
-    if (part->nonblocking != 0 && part->kind != DT_COLLECTIVE_ALL_GATHER) return NULL; /* there is no more than a share of it */
+    if (part->nonblocking != 0 && part->kind != DT_COLLECTIVE_ALL_GATHER && !over_shards(part)) return NULL; /* there is no more than a share of it */
     if (image->n_ranges != 1 || crossing_dtype(part) != part->dtype || !is_reached) return NULL;
     void **targets = dt_local_collect_targets(hub, image->ranges[0].tensor, (size_t)image->ranges[0].first, arena, &n_targets);
     return n_targets == 1 ? targets[0] : NULL;
 }
 
+/* Who has and needs what one stage hands on to another, or to all: *owned is what each has. */
+static const dt_layout_member *stage_members(const dt_local_hub *hub, const dt_collective_part *part, int64_t n_bytes, const dt_image_range **owned,
+                                             dt_arena *arena) {
+    dt_process_roles stages = hub->options.mesh.axes[DT_AXIS_STAGES];
+    dt_layout_member *members = DT_NEW_ARRAY(arena, dt_layout_member, stages.n_processes);
+    dt_image_range *ranges = DT_NEW_ARRAY(arena, dt_image_range, stages.n_processes);
+    for (int p = 0; p < stages.n_processes; p++) {
+        bool has = p == part->from, needs = part->to == DT_TO_ALL || part->to == p;
+        members[p] = (dt_layout_member){.rank = dt_process_rank(stages, p), .owns = has, .needs = needs};
+        ranges[p] = (dt_image_range){p <= part->from ? 0 : n_bytes, p < part->from ? 0 : n_bytes};
+    }
+    *owned = ranges;
+    return members;
+}
+
 /* owned: NULL, or what each process owns of the image. */
+static dt_layout layout_of(dt_local_hub *hub, const dt_collective_part *part, int64_t n_bytes, dt_layout_needs needs, const dt_image_range *owned,
+                           dt_arena *arena) {
+    dt_process_roles roles = hub->options.mesh.axes[part->axis];
+    bool adds = part->kind != DT_COLLECTIVE_ALL_GATHER;
+    int n_leaves = !adds ? 0 : over_shards(part) ? hub->options.n_all_shards : hub->options.n_all_microbatches;
+    const dt_layout_member **members = over_shards(part) ? &hub->shard_members : &hub->members[adds][needs], *of_stages = NULL;
+    if (part->axis == DT_AXIS_STAGES) of_stages = stage_members(hub, part, n_bytes, &owned, arena);
+    if (of_stages == NULL && *members == NULL) *members = dt_layout_members(roles, n_leaves, needs, arena);
+    return (dt_layout){roles.n_processes, roles.process, of_stages != NULL ? of_stages : *members, n_leaves, n_bytes, owned};
+}
+
+/* The same in all processes that it crosses. */
+static int new_tag(const dt_local_hub *hub, dt_mesh_axis axis) {
+    bool is_of_all = hub->options.mesh.axes[axis].stride == 0;
+    return is_of_all ? dt_processes_new_tag(hub->options.processes) : dt_processes_new_tag_along(hub->options.processes, axis);
+}
+
 static dt_exchange *add_piece(dt_local_hub *hub, crossing_bucket *bucket, const dt_piece *image, dt_layout_needs needs, const dt_image_range *owned,
                               dt_schedule_algorithm algorithm, dt_arena *arena) {
     const dt_collective_part *first = first_part(hub, image);
-    bool adds = first->kind != DT_COLLECTIVE_ALL_GATHER, shards = over_shards(first);
-    dt_process_roles roles = shards ? hub->options.model : hub->options.roles;
-    int n_leaves = !adds ? 0 : shards ? hub->options.n_all_shards : hub->options.n_all_microbatches;
-    const dt_layout_member **members = shards ? &hub->shard_members : &hub->members[adds][needs];
-    if (*members == NULL) *members = dt_layout_members(roles, n_leaves, needs, arena);
-    dt_layout layout = {roles.n_processes, roles.process, *members, n_leaves, image->n_bytes, owned};
+    dt_layout layout = layout_of(hub, first, image->n_bytes, needs, owned, arena);
     dt_schedule schedule = dt_schedule_of(&layout, algorithm, arena);
     dt_exchange_region *regions = DT_NEW_ARRAY(arena, dt_exchange_region, image->n_ranges);
     for (int r = 0; r < image->n_ranges; r++) {
         const dt_collective_part *part = dt_local_part(hub, 0, image->ranges[r].tensor);
         regions[r] = (dt_exchange_region){crossing_dtype(part), part->combine, image->ranges[r].at, image->ranges[r].n_bytes};
     }
-    int tag = (shards ? dt_processes_new_tag_of_group : dt_processes_new_tag)(hub->options.processes);
-    dt_exchange *made = dt_exchange_create(&schedule, image->n_ranges, regions, first->label, tag, arena);
+    dt_exchange *made = dt_exchange_create(&schedule, image->n_ranges, regions, first->label, new_tag(hub, first->axis), arena);
     dt_processes_expect(hub->options.processes, dt_exchange_most_of_one(made));
-    made->kind = !adds                       ? DT_COLLECTIVE_ALL_GATHER
-                 : shards                    ? DT_COLLECTIVE_SHARD_REDUCE
-                 : needs == DT_NEEDED_BY_ALL ? DT_COLLECTIVE_ALL_REDUCE
-                                             : DT_COLLECTIVE_REDUCE_SCATTER;
+    bool is_all_reduce = first->kind == DT_COLLECTIVE_ALL_REDUCE || first->kind == DT_COLLECTIVE_REDUCE_SCATTER;
+    made->axis = first->axis;
+    made->kind = !is_all_reduce ? first->kind : needs == DT_NEEDED_BY_ALL ? DT_COLLECTIVE_ALL_REDUCE : DT_COLLECTIVE_REDUCE_SCATTER;
     char *place = only_place(hub, image, arena);
     if (place != NULL) dt_exchange_land(made, place);
-    dt_image_range own = owned != NULL ? owned[roles.process] : (dt_image_range){0, 0};
+    dt_image_range own = owned != NULL ? owned[layout.place] : (dt_image_range){0, 0};
     dt_list_push(arena, &bucket->pieces, ((crossing_piece){image, made, place != NULL, own}));
     return made;
 }
@@ -110,7 +135,7 @@ static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_are
     const dt_collective_part *part = dt_local_part(hub, 0, i);
     const dt_piece *image = image_of(hub, i, 1, &(dt_image_range){0, (int64_t)part->n}, arena);
     int64_t bytes = (int64_t)dt_dtype_bytes(crossing_dtype(part)), most = 0;
-    int n_processes = hub->options.roles.n_processes;
+    int n_processes = data_of(hub)->n_processes;
     const dt_exchange *first = NULL;
     for (int p = 0; p < n_processes; p++)
         if (part->shares[p + 1] - part->shares[p] > most) most = part->shares[p + 1] - part->shares[p];
@@ -127,11 +152,27 @@ static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_are
     }
 }
 
+/* Part i, which nobody has in shares, in pieces of at most so many bytes. */
+static void add_whole(dt_local_hub *hub, crossing_bucket *bucket, int i, int64_t piece_bytes, dt_arena *arena) {
+    const dt_collective_part *part = dt_local_part(hub, 0, i);
+    int64_t n = (int64_t)part->n, most = piece_bytes / (int64_t)dt_dtype_bytes(crossing_dtype(part));
+    for (int64_t at = 0; at < n; at += most) {
+        dt_image_range elements = {at, n - at < most ? n : at + most};
+        add_piece(hub, bucket, image_of(hub, i, 1, &elements, arena), DT_NEEDED_BY_ALL, NULL, DT_SCHEDULE_AUTO, arena);
+    }
+}
+
 /* A nonblocking collective: each part by itself. */
 static void fill_nonblocking(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) {
     made->n_buckets = 1;
     made->buckets = DT_NEW(arena, crossing_bucket);
-    for (int i = made->first; i < made->first + made->n; i++) add_shares(hub, &made->buckets[0], i, arena);
+    for (int i = made->first; i < made->first + made->n; i++) {
+        const dt_mesh_axis axis = dt_local_part(hub, 0, i)->axis;
+        if (axis == DT_AXIS_DATA)
+            add_shares(hub, &made->buckets[0], i, arena);
+        else
+            add_whole(hub, &made->buckets[0], i, axis == DT_AXIS_MODEL ? dt_piece_bytes(hub->options.mesh.axes[axis].n_processes) : INT64_MAX, arena);
+    }
 }
 
 /* Whether a part may be left to the engine of the link or the transport. Not maxima and minima: they are exact in any order, and an engine's may lose
@@ -153,7 +194,7 @@ static int kind_of(const dt_local_hub *hub, const dt_collective_part *part, int 
 /* Rows that are gathered, or scattered: an exchange of their own, those of each process a range. */
 static void add_rows(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_arena *arena) {
     const dt_collective_part *part = dt_local_part(hub, 0, i);
-    int n_processes = hub->options.roles.n_processes;
+    int n_processes = data_of(hub)->n_processes;
     dt_image_range *elements = DT_NEW_ARRAY(arena, dt_image_range, n_processes), *owned = DT_NEW_ARRAY(arena, dt_image_range, n_processes);
     for (int p = 0; p < n_processes; p++)
         elements[p] = (dt_image_range){rows_of(hub, p).first * (int64_t)part->n, rows_of(hub, p).end * (int64_t)part->n};
@@ -186,7 +227,7 @@ static void fill_shards(dt_local_hub *hub, const dt_crossing *made, crossing_buc
         tensors[n] = tensor_of(hub, i);
         parts[n++] = i;
     }
-    const dt_bucket *buckets = dt_buckets_of(tensors, n, dt_piece_bytes(hub->options.model.n_processes), arena, &n_buckets);
+    const dt_bucket *buckets = dt_buckets_of(tensors, n, dt_piece_bytes(hub->options.mesh.axes[DT_AXIS_MODEL].n_processes), arena, &n_buckets);
     for (int b = 0; b < n_buckets; b++)
         for (int p = 0; p < buckets[b].n_pieces; p++) {
             const dt_piece *piece = of_parts(&buckets[b].pieces[p], parts, arena);
@@ -214,7 +255,7 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
         tensors[n_sums] = tensor_of(hub, i);
         parts[n_sums++] = i;
     }
-    int64_t piece_bytes = hub->options.has_link ? DT_WHOLE_PIECES : dt_piece_bytes(hub->options.roles.n_processes);
+    int64_t piece_bytes = hub->options.has_link ? DT_WHOLE_PIECES : dt_piece_bytes(data_of(hub)->n_processes);
     const dt_bucket *buckets = dt_buckets_of(tensors, n_sums, piece_bytes, arena, &n_buckets);
     int n_before = n_buckets > 0 ? n_buckets : count_rest(hub, made, false) > 0;
     made->n_buckets = n_before + (count_rest(hub, made, true) > 0);
@@ -264,22 +305,21 @@ static void place_slots(const dt_crossing *crossing, char *memory) {
         }
 }
 
-static void make_gates(const dt_local_hub *hub, crossing_bucket *bucket, dt_arena *arena) {
+static void make_gates(const dt_local_hub *hub, crossing_bucket *bucket, unsigned n_members, dt_arena *arena) {
     dt_exchange **exchanges = DT_NEW_ARRAY(arena, dt_exchange *, bucket->pieces.n);
     for (size_t p = 0; p < bucket->pieces.n; p++) exchanges[p] = bucket->pieces.items[p].exchange;
-    bucket->complete = (dt_gate){.n_members = (unsigned)hub->options.n_ranks};
-    bucket->begin = (dt_gate){.n_members = (unsigned)hub->options.n_ranks,
-                              .n_exchanges = (int)bucket->pieces.n,
-                              .exchanges = exchanges,
-                              .processes = hub->options.processes};
+    bucket->complete = (dt_gate){.n_members = n_members};
+    bucket->begin =
+        (dt_gate){.n_members = n_members, .n_exchanges = (int)bucket->pieces.n, .exchanges = exchanges, .processes = hub->options.processes};
 }
 
 static dt_status *make(dt_local_hub *hub, int first, int n, dt_arena *arena, dt_crossing **found) {
     dt_crossing *made = DT_NEW(arena, dt_crossing);
     *made = (dt_crossing){.first = first, .n = n, .next = hub->crossings};
     bool nonblocking = dt_local_part(hub, 0, first)->nonblocking != 0;
+    unsigned n_members = dt_local_part(hub, 0, first)->member > 0 ? 1 : (unsigned)hub->options.n_ranks;
     (nonblocking ? fill_nonblocking : fill_buckets)(hub, made, arena);
-    for (int b = 0; b < made->n_buckets; b++) make_gates(hub, &made->buckets[b], arena);
+    for (int b = 0; b < made->n_buckets; b++) make_gates(hub, &made->buckets[b], n_members, arena);
     made->n_bytes = slot_bytes(made);
     if (!hub->options.has_link && !nonblocking) {
         DT_TRY(hub->options.allocate(hub->options.context, made->n_bytes, &made->memory));
@@ -292,33 +332,43 @@ static dt_status *make(dt_local_hub *hub, int first, int n, dt_arena *arena, dt_
 
 static bool is_nonblocking(const dt_local_hub *hub, const dt_crossing *crossing) { return dt_local_part(hub, 0, crossing->first)->nonblocking > 0; }
 
-static void place_nonblocking(const dt_local_hub *hub, char *const *places) {
+static void place_nonblocking(const dt_local_hub *hub) {
     for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next)
-        if (is_nonblocking(hub, one)) place_slots(one, places[dt_local_part(hub, 0, one->first)->place]);
+        if (is_nonblocking(hub, one)) place_slots(one, hub->places[dt_local_part(hub, 0, one->first)->place].memory);
 }
 
 /* All that are nonblocking, before any is lowered: those of a place have one memory. */
 static dt_status *make_nonblocking(dt_local_hub *hub, dt_arena *arena) {
     dt_crossing *made;
     hub->has_nonblocking = true;
-    for (int i = 0; i < hub->n_parts; i++)
-        if (dt_local_part(hub, 0, i)->nonblocking > 0) DT_TRY(make(hub, i, dt_local_part(hub, 0, i)->nonblocking, arena, &made));
+    for (int i = 0; i < hub->n_parts; i++) {
+        const dt_collective_part *part = dt_local_part(hub, 0, i);
+        if (part->nonblocking > 0) DT_TRY(make(hub, i, part->nonblocking, arena, &made));
+        if (part->nonblocking > 0 && part->place >= hub->n_places) hub->n_places = part->place + 1;
+    }
+    hub->places = DT_NEW_ARRAY(arena, dt_local_place, hub->n_places);
     for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next) {
         const dt_collective_part *part = dt_local_part(hub, 0, one->first);
-        if (part->nonblocking > 0 && hub->place_bytes[part->place] < one->n_bytes) hub->place_bytes[part->place] = one->n_bytes;
+        if (part->nonblocking > 0 && hub->places[part->place].n_bytes < one->n_bytes) hub->places[part->place].n_bytes = one->n_bytes;
     }
-    for (int p = 0; p < DT_NONBLOCKING_PLACES && !hub->options.has_link; p++)
-        if (hub->place_bytes[p] > 0) DT_TRY(hub->options.allocate(hub->options.context, hub->place_bytes[p], &hub->places[p]));
-    if (!hub->options.has_link) place_nonblocking(hub, (char *const[]){hub->places[0], hub->places[1]});
+    if (hub->options.has_link) return NULL;
+    for (int p = 0; p < hub->n_places; p++) {
+        void *memory;
+        if (hub->places[p].n_bytes == 0) continue;
+        DT_TRY(hub->options.allocate(hub->options.context, hub->places[p].n_bytes, &memory));
+        hub->places[p].memory = memory;
+    }
+    place_nonblocking(hub);
     return NULL;
 }
 
 void dt_crossings_free(dt_local_hub *hub) {
     for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next)
         if (one->memory != NULL) hub->options.release(hub->options.context, one->memory, one->n_bytes);
-    for (int p = 0; p < DT_NONBLOCKING_PLACES; p++)
-        if (hub->places[p] != NULL) hub->options.release(hub->options.context, hub->places[p], hub->place_bytes[p]);
+    for (int p = 0; p < hub->n_places && !hub->options.has_link; p++)
+        if (hub->places[p].memory != NULL) hub->options.release(hub->options.context, hub->places[p].memory, hub->places[p].n_bytes);
     hub->crossings = NULL;
+    hub->n_places = 0;
 }
 
 /* ---- what a member does ---- */
@@ -383,10 +433,11 @@ static range_share elements_of(const dt_local_hub *hub, const dt_bucket_range *r
     return (range_share){first, end - first, range->at + (int64_t)first * bytes - range->first};
 }
 
-/* This member's share of elements [first, end) of those. */
+/* This member's share of elements [first, end) of those: all or nothing, where they are one member's. */
 static range_share share_of(const dt_group *group, const dt_local_hub *hub, const dt_bucket_range *range, size_t first, size_t end) {
-    size_t share_first, share_end;
-    dt_local_share(group, end - first, &share_first, &share_end);
+    const int member = dt_local_part(hub, group->rank, range->tensor)->member;
+    size_t share_first = 0, share_end = group->rank == member - 1 ? end - first : 0;
+    if (member == 0) dt_local_share(group, end - first, &share_first, &share_end);
     return elements_of(hub, range, first + share_first, first + share_end);
 }
 
@@ -419,7 +470,7 @@ static void put(const crossing_piece *piece, const dt_collective_part *part, con
 
 /* Each member's own rows: of its microbatches, in the range of this process. */
 static void share_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
-    const dt_bucket_range *range = &piece->image->ranges[hub->options.roles.process];
+    const dt_bucket_range *range = &piece->image->ranges[data_of(hub)->process];
     const dt_collective_part *part = dt_local_part(hub, group->rank, range->tensor);
     for (int m = 0; m < group->n_microbatches; m++) {
         size_t first = (size_t)dt_microbatches_first_row(&group->rows, group->first_microbatch + m) * part->n;
@@ -442,8 +493,8 @@ static void share_own(const dt_group *group, const dt_local_hub *hub, const cros
     const dt_schedule_slot *slot = &piece->exchange->schedule.slots[0];
     int64_t bytes = (int64_t)dt_dtype_bytes(crossing_dtype(part)), first = slot->first / bytes, end = (slot->first + slot->n_bytes) / bytes;
     if (is_all_here(piece)) {
-        first = part->shares[hub->options.roles.process];
-        end = part->shares[hub->options.roles.process + 1];
+        first = part->shares[data_of(hub)->process];
+        end = part->shares[data_of(hub)->process + 1];
     }
     range_share own = share_of(group, hub, range, (size_t)first, (size_t)end);
     if (part->kind != DT_COLLECTIVE_ALL_GATHER) {
@@ -459,6 +510,7 @@ static void share_own(const dt_group *group, const dt_local_hub *hub, const cros
 static void share_piece(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, reductions *work) {
     const dt_collective_part *first = dt_local_part(hub, group->rank, piece->image->ranges[0].tensor);
     bool adds = piece->exchange->kind != DT_COLLECTIVE_ALL_GATHER;
+    if (first->axis == DT_AXIS_STAGES) return; /* it is where it is, and comes where it is wanted */
     if (piece->exchange->like != NULL && is_all_here(piece)) return;
     for (int r = 0; r < piece->image->n_ranges; r++) {
         const dt_bucket_range *range = &piece->image->ranges[r];
@@ -481,15 +533,18 @@ size_t dt_crossings_device_bytes(const dt_group *group) {
     size_t n_bytes = 0;
     for (const dt_crossing *one = hub->crossings; one != NULL && hub->options.has_link; one = one->next)
         if (!is_nonblocking(hub, one)) n_bytes += one->n_bytes;
-    for (int p = 0; p < DT_NONBLOCKING_PLACES && hub->options.has_link; p++) n_bytes += hub->place_bytes[p];
+    for (int p = 0; p < hub->n_places && hub->options.has_link; p++) n_bytes += hub->places[p].n_bytes;
     return n_bytes;
 }
 
 void dt_crossings_place(dt_group *group, void *memory) {
     const dt_local_hub *hub = ((dt_local_member *)group)->hub;
     char *at = memory;
-    place_nonblocking(hub, (char *const[]){at, at + hub->place_bytes[0]});
-    at += hub->place_bytes[0] + hub->place_bytes[1];
+    for (int p = 0; p < hub->n_places; p++) {
+        hub->places[p].memory = at;
+        at += hub->places[p].n_bytes;
+    }
+    place_nonblocking(hub);
     for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next) {
         if (is_nonblocking(hub, one)) continue;
         place_slots(one, at);
@@ -529,7 +584,7 @@ static void set_own_copies(const dt_local_hub *hub, const crossing_piece *piece,
     const dt_collective_part *part = first_part(hub, piece->image);
     bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
     int64_t bytes = (int64_t)dt_dtype_bytes(crossing_dtype(part)), n = (piece->own.end - piece->own.first) / bytes;
-    int64_t first = piece->own.first / bytes, from_share = first - part->shares[hub->options.roles.process];
+    int64_t first = piece->own.first / bytes, from_share = first - part->shares[data_of(hub)->process];
     reductions copies = {0};
     if (n == 0) return;
     if (gathers) {
@@ -547,7 +602,7 @@ static void lower_exchanges(const dt_local_hub *hub, const crossing_bucket *buck
     for (size_t p = 0; p < bucket->pieces.n; p++) {
         const crossing_piece *piece = &bucket->pieces.items[p];
         if (piece->lands) dt_exchange_land(piece->exchange, only_place(hub, piece->image, arena));
-        if (first_part(hub, piece->image)->nonblocking != 0) set_own_copies(hub, piece, arena);
+        if (first_part(hub, piece->image)->nonblocking != 0 && first_part(hub, piece->image)->shares != NULL) set_own_copies(hub, piece, arena);
         dt_exchange_lower(piece->exchange, arena);
     }
 }
@@ -599,16 +654,18 @@ static dt_group_bucket lower_nonblocking_on_device(crossing_bucket *bucket, cons
 }
 
 /* Members start it when what it takes is there, and the last one begins the exchange. */
-static dt_group_bucket lower_nonblocking(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
+static dt_group_bucket lower_nonblocking(crossing_bucket *bucket, const reductions *work, bool is_of_shares, dt_arena *arena) {
     dt_group_bucket made = {0};
-    dt_local_add_reductions(&work->before, arena, &made.beside);
+    add_reductions_before(bucket, work, arena, &made.beside);
     dt_list_push(arena, &made.beside, ((dt_operation){.kind = DT_OPERATION_ARRIVE, .gate = &bucket->begin}));
     dt_list_push(arena, &made.behind, ((dt_operation){.kind = DT_OPERATION_AWAIT, .gate = &bucket->begin}));
+    if (!is_of_shares) dt_local_add_reductions(&work->after, arena, &made.behind); /* of shares the transport's thread does that */
     return made;
 }
 
 dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     dt_local_hub *hub = ((dt_local_member *)group)->hub;
+    const dt_collective_part *part = dt_local_part(hub, group->rank, first);
     dt_crossing *crossing;
     if (!hub->has_nonblocking) DT_TRY(make_nonblocking(hub, arena));
     crossing = hub->crossings;
@@ -619,13 +676,14 @@ dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena,
     for (int b = 0; b < crossing->n_buckets; b++) {
         crossing_bucket *bucket = &crossing->buckets[b];
         reductions own = {0};
-        if (group->rank == 0) lower_exchanges(hub, bucket, arena);
+        if (group->rank == (part->member > 0 ? part->member - 1 : 0)) lower_exchanges(hub, bucket, arena);
         for (size_t p = 0; p < bucket->pieces.n; p++) share_piece(group, hub, &bucket->pieces.items[p], arena, &own);
-        bool nonblocking = dt_local_part(hub, group->rank, first)->nonblocking != 0;
         if (hub->options.has_link)
-            work->buckets[b] = (nonblocking ? lower_nonblocking_on_device : lower_on_device)(bucket, &own, arena);
+            work->buckets[b] = (part->nonblocking != 0 ? lower_nonblocking_on_device : lower_on_device)(bucket, &own, arena);
+        else if (part->nonblocking != 0)
+            work->buckets[b] = lower_nonblocking(bucket, &own, part->shares != NULL, arena);
         else
-            work->buckets[b] = (nonblocking ? lower_nonblocking : lower_beside)(bucket, &own, arena);
+            work->buckets[b] = lower_beside(bucket, &own, arena);
     }
     return NULL;
 }

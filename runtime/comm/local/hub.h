@@ -13,6 +13,12 @@ typedef struct dt_seat {
     const dt_collective_part *parts;
 } dt_seat;
 
+/* Memory that nonblocking collectives take in turn. */
+typedef struct dt_local_place {
+    char *memory; /* NULL: a device has it, or there is none */
+    size_t n_bytes;
+} dt_local_place;
+
 /* What crosses processes of collectives that are made together. */
 typedef struct dt_crossing dt_crossing;
 
@@ -27,11 +33,11 @@ struct dt_local_hub {
     dt_seat *seats;       /* [n_ranks] */
     void *seats_memory;
     dt_processes_watcher watcher;
-    int n_parts;                                              /* that each rank has published */
-    dt_crossing *crossings;                                   /* made while members lower, one after the other */
-    bool has_nonblocking;                                     /* what is nonblocking is among them */
-    void *places[DT_NONBLOCKING_PLACES];                      /* memory of nonblocking sums; */
-    size_t place_bytes[DT_NONBLOCKING_PLACES];                /* 0: not yet, or there are none */
+    int n_parts;            /* that each rank has published */
+    dt_crossing *crossings; /* made while members lower, one after the other */
+    bool has_nonblocking;   /* what is nonblocking is among them */
+    int n_places;
+    dt_local_place *places;                                   /* [n_places] of nonblocking sums */
     const dt_layout_member *members[2][DT_NEEDED_BY_ALL + 1]; /* the same: of what is added up, or not, and needed so; NULL: not yet */
     const dt_layout_member *shard_members;                    /* of what combines shards */
 };
@@ -63,10 +69,10 @@ void **dt_local_collect_targets(const dt_local_hub *hub, int i, size_t at, dt_ar
 /* All of them as one operation, if there are any. */
 void dt_local_add_reductions(const dt_tree_reductions *reductions, dt_arena *arena, dt_operation_list *operations);
 
-/* Whether part i crosses processes: of what combines shards those of the model, else those that divide the microbatches. */
+/* Whether part i crosses processes. */
 static inline bool dt_local_crosses(const dt_local_hub *hub, int i) {
-    bool over_shards = dt_local_part(hub, 0, i)->kind == DT_COLLECTIVE_SHARD_REDUCE;
-    return over_shards || (hub->options.roles.n_processes > 1 && !dt_local_part(hub, 0, i)->hands_over);
+    const dt_collective_part *part = dt_local_part(hub, 0, i);
+    return part->axis != DT_AXIS_DATA || (hub->options.mesh.axes[DT_AXIS_DATA].n_processes > 1 && !part->hands_over);
 }
 
 /* Those of a group of several processes (crossing.c). What does not cross is not touched. */

@@ -106,7 +106,8 @@ void dt_local_share(const dt_group *group, size_t n, size_t *first, size_t *end)
 /* The same of shards, which one member has. */
 static int collect_shards(const dt_local_hub *hub, int i, int64_t first, int64_t end, size_t at, dt_tree_source *sources) {
     const dt_collective_part *part = dt_local_owner(hub, 0, i);
-    dt_microbatch_range own = dt_microbatches_of_process(hub->options.model, hub->options.model.process, hub->options.n_all_shards);
+    const dt_process_roles *model = &hub->options.mesh.axes[DT_AXIS_MODEL];
+    dt_microbatch_range own = dt_microbatches_of_process(*model, model->process, hub->options.n_all_shards);
     int n = 0;
     for (int s = own.first; s < own.end; s++)
         if (s >= first && s < end) sources[n++] = (dt_tree_source){(const char *)part->sources[s - own.first] + at, 1};

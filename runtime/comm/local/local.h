@@ -19,8 +19,7 @@ typedef struct dt_local_hub_options {
     int n_all_microbatches; /* of all processes */
     dt_microbatches rows;
     double deadline_seconds; /* how long a member waits for the others */
-    dt_process_roles roles;  /* of those that divide the microbatches, of which this is one */
-    dt_process_roles model;  /* the same of those that have shards of a model: of each microbatch all of them; n_processes 0 or 1: this has all */
+    dt_mesh mesh;            /* where this process is among those of the run */
     int n_all_shards;        /* of the model */
     dt_processes *processes; /* NULL: it is alone, or nothing is run, and what is lowered is only looked at */
     bool fast;               /* sums may be left to the engine of the transport or the link, which promises no bits */
