@@ -317,18 +317,6 @@ static dt_status *read_complete_after(const dt_json *item, const dt_artifact_fun
     return NULL;
 }
 
-/* What a collective at the segment's end takes is complete when those within have given it. */
-static dt_status *check_within(const dt_json *item, const dt_artifact_function *function, const dt_artifact_segment *segment) {
-    for (int c = 0; c < segment->n_collectives; c++)
-        for (int w = 0; w < segment->n_collectives; w++) {
-            const dt_artifact_collective *collective = &segment->collectives[c], *within = &segment->collectives[w];
-            if (within->is_within && !collective->is_within && within->target == collective->source &&
-                collective->complete_after < within->complete_after)
-                return dt_json_wrong(item, "%s is complete before it is summed over shards", function->buffers[within->target].tensor.name);
-        }
-    return NULL;
-}
-
 static dt_status *read_collective(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function,
                                   const dt_artifact_segment *segment, dt_artifact_collective *collective) {
     int kind, op = DT_REDUCTION_SUM;
@@ -343,8 +331,8 @@ static dt_status *read_collective(dt_artifact_reader *reader, const dt_json *ite
     collective->source = (int)source;
     collective->target = (int)target;
     collective->is_within = collective->kind == DT_COLLECTIVE_SHARD_REDUCE && function->buffers[target].space != DT_MEMORY_DEVICE;
-    DT_TRY(read_complete_after(item, function, segment, collective));
     DT_TRY(check_collective(item, function, collective));
+    DT_TRY(read_complete_after(item, function, segment, collective));
     const dt_artifact_tensor *tensor = &function->buffers[target].tensor;
     if (collective->kind != DT_COLLECTIVE_ALL_REDUCE) return NULL;
     return dt_artifact_read_share(item, tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype), &collective->share);
@@ -387,7 +375,6 @@ static dt_status *read_segments(dt_artifact_reader *reader, const dt_json *plan,
         segment->collectives = copy;
         for (dt_json collective = dt_json_first(&collectives); collective.value != NULL; dt_json_next(&collective))
             DT_TRY(read_collective(reader, &collective, function, segment, &copy[collective.index]));
-        DT_TRY(check_within(&collectives, function, segment));
     }
     return NULL;
 }
