@@ -106,9 +106,29 @@ static bool uses(const dt_plan *plan, const dt_kernel_function *kernel, int buff
     return false;
 }
 
+static bool stores_into(const dt_plan *plan, const dt_kernel_function *kernel, int root) {
+    for (int b = 0; b < kernel->n_buffers; b++)
+        if (dt_buffer_root(plan, kernel->buffers[b]) == root && dt_kernel_stores_to(kernel, kernel->buffers[b])) return true;
+    return false;
+}
+
+bool dt_collective_is_within(const dt_plan *plan, const dt_collective *collective) {
+    return collective->kind == DT_COLLECTIVE_SHARD_REDUCE && plan->buffers[collective->target].space != DT_MEMORY_DEVICE;
+}
+
 int dt_complete_after(const dt_plan *plan, const dt_segment *segment, const dt_collective *collective) {
     int n = segment->n_replica_kernels;
-    while (n > 0 && !uses(plan, &plan->kernels[segment->replica_kernels[n - 1]], collective->source)) n--;
+    bool is_within = dt_collective_is_within(plan, collective);
+    for (; n > 0; n--) {
+        const dt_kernel_function *kernel = &plan->kernels[segment->replica_kernels[n - 1]];
+        if (is_within ? stores_into(plan, kernel, collective->source) : uses(plan, kernel, collective->source)) break;
+    }
+    for (int c = 0; c < segment->n_collectives && !is_within; c++) {
+        const dt_collective *other = &segment->collectives[c];
+        if (other->target != collective->source || !dt_collective_is_within(plan, other)) continue;
+        int behind = dt_complete_after(plan, segment, other);
+        if (behind > n) n = behind;
+    }
     while (n > 0 && n < segment->n_replica_kernels && plan->kernels[segment->replica_kernels[n - 1]].loop != NULL &&
            dt_loop_outermost(plan->kernels[segment->replica_kernels[n]].loop) ==
                dt_loop_outermost(plan->kernels[segment->replica_kernels[n - 1]].loop))

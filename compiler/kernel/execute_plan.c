@@ -219,11 +219,6 @@ static void run_list(const dt_execution *e, const int *kernels, int n, const dt_
     }
 }
 
-static void run_kernels(const dt_execution *e, const dt_segment *segment) {
-    run_list(e, segment->device_kernels, segment->n_device_kernels, NULL, -1);
-    for (int r = 0; r < e->n_replicas; r++) run_list(e, segment->replica_kernels, segment->n_replica_kernels, NULL, r);
-}
-
 /* ---- collectives ---- */
 
 static dt_scalar combine(dt_combiner combiner, dt_dtype dtype, dt_scalar x, dt_scalar y) {
@@ -269,10 +264,9 @@ static void all_reduce(const dt_execution *e, const dt_collective *collective, i
     reduce(e, collective, replicas_of(e, shard, collective->source), *buffer_of_shard(e, 0, shard, collective->target));
 }
 
-/* Of each replica by itself, or once where all have the same. */
-static void shard_reduce(const dt_execution *e, const dt_collective *collective) {
-    int n = e->plan->buffers[collective->target].space == DT_MEMORY_DEVICE ? 1 : e->n_replicas;
-    for (int r = 0; r < n; r++) reduce(e, collective, shards_of(e, r, collective->source), *buffer_of(e, r, collective->target));
+/* Of what a replica has by itself, or once where all have the same. */
+static void shard_reduce(const dt_execution *e, const dt_collective *collective, int replica) {
+    reduce(e, collective, shards_of(e, replica, collective->source), *buffer_of(e, replica, collective->target));
 }
 
 /* Bytes of a row of the buffer, whose first dimension they are. */
@@ -324,12 +318,35 @@ static dt_status *run_collective(const dt_execution *e, const dt_collective *col
 
 static dt_status *run_collectives(const dt_execution *e, const dt_collective *collective) {
     int n_shards = e->plan->buffers[collective->source].sharded ? e->n_shards : 1;
+    if (dt_collective_is_within(e->plan, collective)) return NULL;
     if (collective->kind == DT_COLLECTIVE_SHARD_REDUCE) {
-        shard_reduce(e, collective);
+        shard_reduce(e, collective, 0);
         return NULL;
     }
     for (int shard = 0; shard < n_shards; shard++) DT_TRY(run_collective(e, collective, shard));
     return NULL;
+}
+
+/* ---- segments ---- */
+
+/* What stands behind the first n kernels. */
+static void run_within(const dt_execution *e, const dt_segment *segment, int n, int replica) {
+    for (int c = 0; c < segment->n_collectives; c++) {
+        const dt_collective *collective = &segment->collectives[c];
+        if (dt_collective_is_within(e->plan, collective) && dt_complete_after(e->plan, segment, collective) == n) shard_reduce(e, collective, replica);
+    }
+}
+
+static void run_kernels(const dt_execution *e, const dt_segment *segment) {
+    run_list(e, segment->device_kernels, segment->n_device_kernels, NULL, -1);
+    for (int r = 0; r < e->n_replicas; r++)
+        for (int k = 0, end; k < segment->n_replica_kernels; k = end) { /* all kernels of a loop at once */
+            const dt_plan_loop *loop = dt_loop_outermost(e->plan->kernels[segment->replica_kernels[k]].loop);
+            for (end = k + 1; loop != NULL && end < segment->n_replica_kernels; end++)
+                if (dt_loop_outermost(e->plan->kernels[segment->replica_kernels[end]].loop) != loop) break;
+            run_list(e, segment->replica_kernels + k, end - k, NULL, r);
+            run_within(e, segment, end, r);
+        }
 }
 
 /* ---- plans ---- */

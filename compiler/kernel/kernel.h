@@ -206,11 +206,13 @@ typedef struct dt_kernel_function {
     dt_nest *nests;
 } dt_kernel_function;
 
-/* One collective between segments. */
+/* A collective. It stands at its segment's end; but what combines the shards of one microbatch stands within the segment: right behind the last kernel
+ * that stores to its source, before all that read its target (dt_collective_is_within). */
 typedef struct dt_collective {
     dt_collective_kind kind;
     dt_combiner combiner; /* NONE of an all_gather; else what DT_REDUCTION_OPS has */
-    int source, target;   /* buffers: REPLICA or PARTIAL space to DEVICE space, or of a reduce_scatter to REPLICA space. Rows come first in both */
+    int source, target;   /* buffers: REPLICA or PARTIAL space to DEVICE space, or of a reduce_scatter to REPLICA space. Rows come first in both. Of a
+                             shard_reduce both are DEVICE space, or neither */
     const char *label;    /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
     int value;            /* of the graph, by its id */
     dt_share share;       /* of an all_reduce: where the update is shared out, each process needs its share of the result alone. unit 0: all of it */

@@ -279,7 +279,21 @@ static dt_status *verify_arguments(const dt_plan *plan, dt_arena *arena, dt_memo
     return NULL;
 }
 
-static dt_status *verify_collective(const dt_plan *plan, const dt_collective *collective) {
+/* What combines a microbatch's shards within the segment: kernels store to its source before it, and use its target behind it. */
+static dt_status *verify_within(const dt_plan *plan, const dt_segment *segment, const dt_collective *collective) {
+    int n = dt_complete_after(plan, segment, collective);
+    const char *source = plan->buffers[collective->source].name, *target = plan->buffers[collective->target].name;
+    if (n == 0) return dt_error(DT_INTERNAL, "%s is summed over shards in a segment that does not make it", source);
+    for (int k = 0; k < n; k++) {
+        const dt_kernel_function *kernel = &plan->kernels[segment->replica_kernels[k]];
+        for (int b = 0; b < kernel->n_buffers; b++)
+            if (dt_buffer_root(plan, kernel->buffers[b]) == collective->target)
+                return dt_error(DT_INTERNAL, "kernel %s: has %s before %s is summed over shards", kernel->name, target, source);
+    }
+    return NULL;
+}
+
+static dt_status *verify_collective(const dt_plan *plan, const dt_segment *segment, const dt_collective *collective) {
     const dt_buffer *source = &plan->buffers[collective->source], *target = &plan->buffers[collective->target];
     bool same = source->dtype == target->dtype;
     if (collective->kind == DT_COLLECTIVE_ALL_REDUCE)
@@ -288,9 +302,11 @@ static dt_status *verify_collective(const dt_plan *plan, const dt_collective *co
         same &= dt_shape_elements_per_row(source->shape) == dt_shape_elements_per_row(target->shape);
     if (!same) return dt_error(DT_INTERNAL, "%s crosses to %s, which holds other elements", source->name, target->name);
     bool over_shards = collective->kind == DT_COLLECTIVE_SHARD_REDUCE;
-    if (over_shards ? !source->sharded || target->sharded || source->space != target->space : source->sharded != target->sharded)
+    bool one_space = (source->space == DT_MEMORY_DEVICE) == (target->space == DT_MEMORY_DEVICE);
+    if (over_shards ? !source->sharded || target->sharded || !one_space : source->sharded != target->sharded)
         return dt_error(DT_INTERNAL, "%s of %s to %s: what shards have by themselves and what they have together are mixed up",
                         dt_collective_names()[collective->kind], source->name, target->name);
+    if (dt_collective_is_within(plan, collective)) DT_TRY(verify_within(plan, segment, collective));
     if (plan->is_placed) DT_TRY(verify_place(plan, collective->source));
     return plan->is_placed ? verify_place(plan, collective->target) : NULL;
 }
@@ -365,7 +381,7 @@ static dt_status *verify_plan(const dt_plan *plan, dt_arena *arena) {
     for (int r = 0; r < plan->n_results; r++)
         if (!earlier(plan->results[r].buffer, plan->n_buffers)) return dt_error(DT_INTERNAL, "result %d has no buffer", r);
     for (int s = 0; s < plan->n_segments; s++)
-        for (int c = 0; c < plan->segments[s].n_collectives; c++) DT_TRY(verify_collective(plan, &plan->segments[s].collectives[c]));
+        for (int c = 0; c < plan->segments[s].n_collectives; c++) DT_TRY(verify_collective(plan, &plan->segments[s], &plan->segments[s].collectives[c]));
     for (int k = 0; k < plan->n_kernels; k++) DT_TRY(verify_shards(plan, &plan->kernels[k]));
     for (int k = 0; k < plan->n_kernels && plan->is_placed; k++)
         for (int b = 0; b < plan->kernels[k].n_buffers; b++) DT_TRY(verify_place(plan, plan->kernels[k].buffers[b]));

@@ -38,10 +38,12 @@ typedef enum dt_row_kind {
 typedef struct dt_fusion_group {
     const dt_value *collective; /* or NULL */
     int source;                 /* buffer that the collective takes */
+    bool is_within;             /* the collective stands between two kernels of its segment (kernel.h): behind the one that `kernel` says */
     dt_cluster cluster;
     int producer;        /* the last group that it needs */
     dt_value_list reads; /* values in memory, of several elements, that it goes through */
     int segment;
+    int depth;                             /* behind so many collectives, one after another: replicas run no kernel of groups of two depths */
     int layer;                             /* (fuse_layers.c) of what replicas run, in the order in which those of a segment run; of others -1 */
     const dt_plan_loop *loop;              /* whose body it is in; NULL: none. Kernels do not go beyond a body */
     bool replicated, sharded, elementwise; /* sharded: another for each of a model's shards (compiler/passes/shard.c) */
@@ -56,7 +58,7 @@ typedef struct dt_fusion_group {
 /* A kernel in the making: groups that share a loop over the rows first, then those after that loop. */
 typedef struct dt_fused_kernel {
     DT_LIST(int) groups;
-    int segment, layer;
+    int segment, depth, layer;
     const dt_plan_loop *loop;
     bool once;              /* run once for all replicas, not once for each */
     bool sharded;           /* run for each shard */

@@ -136,41 +136,59 @@ static void add_readers(dt_fusion *f, dt_needs *needs, const int *order, int at)
 
 /* ---- segments ---- */
 
+static void raise_to(int *most, int n) {
+    if (n > *most) *most = n;
+}
+
 /* A loop is in one segment: groups order[at], order[at - 1], … of one and the same are in the last one that any of them needs. */
 static void join_segments(dt_fusion *f, const int *order, int at) {
     const dt_plan_loop *loop = dt_loop_outermost(f->groups.items[order[at]].loop);
-    int segment = 0, first = at;
-    for (; first >= 0 && dt_loop_outermost(f->groups.items[order[first]].loop) == loop; first--)
-        if (f->groups.items[order[first]].segment > segment) segment = f->groups.items[order[first]].segment;
-    for (int i = first + 1; i <= at; i++) f->groups.items[order[i]].segment = segment;
+    int segment = 0, depth = 0, first = at;
+    for (; first >= 0 && dt_loop_outermost(f->groups.items[order[first]].loop) == loop; first--) {
+        raise_to(&segment, f->groups.items[order[first]].segment);
+        raise_to(&depth, f->groups.items[order[first]].depth);
+    }
+    for (int i = first + 1; i <= at; i++) {
+        f->groups.items[order[i]].segment = segment;
+        f->groups.items[order[i]].depth = depth;
+    }
 }
 
 static void give_segments(dt_fusion *f, dt_needs *needs, const int *order) {
-    for (size_t g = 0; g < f->groups.n; g++) f->groups.items[g].segment = 0;
+    for (size_t g = 0; g < f->groups.n; g++) f->groups.items[g].segment = f->groups.items[g].depth = 0;
     for (int at = 0; at < (int)f->groups.n; at++) {
         int g = order[at];
         dt_fusion_group *group = &f->groups.items[g];
         add_readers(f, needs, order, at);
         for (size_t i = 0; i < needs[g].groups.n; i++) {
             const dt_fusion_group *other = &f->groups.items[needs[g].groups.items[i].group];
-            /* What a collective delivers is there a segment later; a device's kernels of a segment run before those of its replicas. */
-            int segment = other->segment + (other->collective != NULL || (group->collective == NULL && group->replicated && !other->replicated));
-            if (segment > group->segment) group->segment = segment;
+            /* What a collective at a segment's end delivers is there a segment later; a device's kernels of a segment run before those of its
+             * replicas. */
+            bool is_once_after = group->collective == NULL && group->replicated && !other->replicated;
+            raise_to(&group->segment, other->segment + (is_once_after || (other->collective != NULL && !other->is_within)));
+            raise_to(&group->depth, other->depth + (is_once_after || other->collective != NULL));
         }
         if (group->loop != NULL) join_segments(f, order, at);
     }
 }
 
+static void lower_to(int *least, int n) {
+    if (n < *least) *least = n;
+}
+
 /* Copies of groups go to the segment of the first that needs them. */
 static void delay_copies(dt_fusion *f, const dt_needs *needs) {
-    int n_groups = (int)f->groups.n, *first = DT_NEW_ARRAY(f->arena, int, n_groups);
-    for (int g = 0; g < n_groups; g++) first[g] = INT_MAX;
+    int n_groups = (int)f->groups.n, *segments = DT_NEW_ARRAY(f->arena, int, n_groups), *depths = DT_NEW_ARRAY(f->arena, int, n_groups);
+    for (int g = 0; g < n_groups; g++) segments[g] = depths[g] = INT_MAX;
     for (int g = n_groups - 1; g >= 0; g--) {
         dt_fusion_group *group = &f->groups.items[g];
-        if (group->again && first[g] != INT_MAX) group->segment = first[g];
+        if (group->again && segments[g] != INT_MAX) {
+            group->segment = segments[g];
+            group->depth = depths[g];
+        }
         for (size_t i = 0; i < needs[g].groups.n; i++) {
-            int *earliest = &first[needs[g].groups.items[i].group];
-            if (group->segment < *earliest) *earliest = group->segment;
+            lower_to(&segments[needs[g].groups.items[i].group], group->segment);
+            lower_to(&depths[needs[g].groups.items[i].group], group->depth);
         }
     }
 }
@@ -309,36 +327,45 @@ static bool sums_factor_of(const dt_fusion *f, const dt_fusion_group *sum, const
     return summed == dt_placement_of(f, of->operands[0])->base || summed == dt_placement_of(f, of->operands[1])->base;
 }
 
+/* Whether a group may be in a kernel of such groups, as far as it depends on when and how often these run. */
+static bool runs_with(const dt_fusion_group *group, const dt_fused_kernel *kernel) {
+    return kernel->segment == group->segment && (group->replicated || kernel->depth == group->depth) && kernel->layer == group->layer &&
+           kernel->loop == group->loop && kernel->once == group->replicated && kernel->sharded == group->sharded;
+}
+
 /* The kernel of such a sum, for the product; -1: none that may run as late. */
 static int kernel_of_sum(const dt_fusion *f, const dt_fusion_group *product, int earliest) {
     if (!dt_switch_is_on(f->compilation->off, DT_SWITCH_EPILOGUES)) return -1;
     for (int k = earliest; k < (int)f->kernels.n; k++) {
         const dt_fused_kernel *kernel = &f->kernels.items[k];
-        if (kernel->segment != product->segment || kernel->layer != product->layer || kernel->loop != product->loop ||
-            kernel->once != product->replicated || kernel->sharded != product->sharded || kernel->groups.n != 1)
-            continue;
+        if (!runs_with(product, kernel) || kernel->groups.n != 1) continue;
         if (sums_factor_of(f, &f->groups.items[kernel->groups.items[0]], product)) return k;
     }
     return -1;
 }
 
-static int find_kernel(dt_fusion *f, const dt_needs *needs, int g) {
+/* The first kernel that has all that the group needs. */
+static int earliest_kernel(const dt_fusion *f, const dt_needs *needs, int g) {
     const dt_fusion_group *group = &f->groups.items[g];
     int earliest = 0;
     for (size_t i = 0; i < needs[g].groups.n; i++) {
         const dt_fusion_group *other = &f->groups.items[needs[g].groups.items[i].group];
         bool is_before = other->segment == group->segment && other->layer < group->layer; /* its kernels run before those of the group's layer */
-        if (other->collective == NULL && !is_before && other->kernel > earliest) earliest = other->kernel;
+        if (!is_before && (other->collective == NULL || other->is_within)) raise_to(&earliest, other->kernel + other->is_within);
     }
+    return earliest;
+}
+
+static int find_kernel(dt_fusion *f, const dt_needs *needs, int g) {
+    const dt_fusion_group *group = &f->groups.items[g];
+    int earliest = earliest_kernel(f, needs, g);
     if (group->late && earliest < (int)f->kernels.n - 1) earliest = (int)f->kernels.n - 1;
     int beside = kernel_of_sum(f, group, earliest);
     if (beside >= 0) return beside;
     for (int attempt = 0; attempt < 2 && dt_fusion_is_on(f); attempt++)
         for (int k = earliest; k < (int)f->kernels.n; k++) {
             const dt_fused_kernel *kernel = &f->kernels.items[k];
-            if (kernel->segment != group->segment || kernel->layer != group->layer || kernel->loop != group->loop ||
-                kernel->once != group->replicated || kernel->sharded != group->sharded)
-                continue;
+            if (!runs_with(group, kernel)) continue;
             if (joins_rows(f, needs, g, k) || joins_norms(f, g, k) || joins_elementwise(f, g, k, attempt == 1)) return k;
         }
     return -1;
@@ -358,6 +385,7 @@ static void put(dt_fusion *f, int g, int k) {
     dt_fusion_group *group = &f->groups.items[g];
     if (k < 0) {
         dt_fused_kernel kernel = {.segment = group->segment,
+                                  .depth = group->depth,
                                   .layer = group->layer,
                                   .loop = group->loop,
                                   .once = group->replicated,
@@ -412,7 +440,8 @@ void dt_fuse_kernels(dt_fusion *f) {
     DT_LIST(int) scalars = {0};
     for (int at = 0; at < (int)f->groups.n; at++) {
         int g = order[at];
-        const dt_fusion_group *group = &f->groups.items[g];
+        dt_fusion_group *group = &f->groups.items[g];
+        if (group->is_within) group->kernel = earliest_kernel(f, needs, g);
         if (group->collective != NULL || group->cluster.outputs.n == 0) continue;
         bool idle =
             group->elementwise && group->replicated && group->loop == NULL && group->cluster.space.rank == 0 && needs[g].groups.n == 0 && !needed[g];

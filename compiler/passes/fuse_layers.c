@@ -145,11 +145,11 @@ static int earliest_of(layers *l, int g, int at_work) {
     for (size_t n = 0; n < l->needs[g].groups.n; n++) {
         int needed = l->needs[g].groups.items[n].group;
         const dt_fusion_group *other = &l->f->groups.items[needed];
-        if (!is_cut(other) || other->segment != group->segment) continue;
+        if (!(is_cut(other) || other->is_within) || other->segment != group->segment) continue;
         int layer = other->layer;
-        if (layer == WAITS && l->seen[needed] != at_work) {
+        if ((layer == WAITS || other->is_within) && l->seen[needed] != at_work) {
             l->seen[needed] = at_work;
-            dt_list_push(l->f->arena, &l->along, needed);
+            if (layer == WAITS) dt_list_push(l->f->arena, &l->along, needed);
             layer = earliest_of(l, needed, at_work);
         }
         if (layer > earliest) earliest = layer;
@@ -203,6 +203,8 @@ void dt_fuse_layers(dt_fusion *f, const dt_needs *needs, const int *order) {
     }
     for (int at = 0; at < n_groups; at++) /* what no parameters are needed after, such as a gradient's sums */
         if (groups[order[at]].layer == WAITS) place(&l, at, at + 1, false);
+    for (int at = 0; at < n_groups; at++) /* a collective is where what it takes is made */
+        if (groups[order[at]].is_within) groups[order[at]].layer = earliest_of(&l, order[at], n_groups + at + 1);
     for (size_t i = 0; i < l.items.n && !f->has_layers; i++) f->has_layers = last_of(&l, l.items.items[i].segment) != (int)i;
     for (int g = 0; g < n_groups && !f->by_layer; g++) groups[g].layer = NONE;
 }

@@ -1,6 +1,7 @@
 /* plan_memory: gives every buffer a space and an offset. No memory is allocated while a step runs.
  *
- * What a microbatch leaves for its own later kernels of the same segment lies in scratch, which the next microbatch reuses; what it leaves for the
+ * What a microbatch leaves for its own later kernels of the same segment lies in scratch, which the next microbatch reuses, also what is summed over
+ * shards between two of them; what it leaves for the
  * sum over all microbatches at the end of the segment lies with the partial sums; what it leaves for another segment or as a result, in memory of
  * its own.
  * Within each space buffers whose lifetimes do not meet share memory: they are placed by size, the greatest first, each at the lowest offset that is
@@ -29,22 +30,31 @@ static void keep_for_replicas(dt_plan *plan, int buffer) {
 static bool is_summed_at_once(const dt_plan *plan, const dt_collective *collective, bool of_this_segment) {
     const dt_buffer *source = &plan->buffers[collective->source];
     bool widened = dt_dtype_is_half(source->dtype); /* summed in f32 and rounded once */
-    return of_this_segment && source->space == DT_MEMORY_SCRATCH && collective->kind != DT_COLLECTIVE_ALL_GATHER &&
-           collective->kind != DT_COLLECTIVE_SHARD_REDUCE && !widened;
+    return of_this_segment && source->space == DT_MEMORY_SCRATCH && collective->kind != DT_COLLECTIVE_ALL_GATHER && !widened;
+}
+
+/* Segment s uses a buffer; first: the first that does so of each. */
+static void add_use(dt_plan *plan, int *first, int buffer, int s) {
+    int root = dt_buffer_root(plan, buffer);
+    if (first[root] < 0) first[root] = s;
+    if (first[root] != s) keep_for_replicas(plan, root);
 }
 
 static void give_spaces(dt_arena *arena, dt_plan *plan) {
     int *first = DT_NEW_ARRAY(arena, int, plan->n_buffers);
+    bool *is_taken = DT_NEW_ARRAY(arena, bool, plan->n_buffers); /* within a segment */
     for (int b = 0; b < plan->n_buffers; b++) first[b] = -1;
     for (int s = 0; s < plan->n_segments; s++) {
         const dt_segment *segment = &plan->segments[s];
         for (int k = 0; k < segment->n_replica_kernels; k++) {
             const dt_kernel_function *kernel = &plan->kernels[segment->replica_kernels[k]];
-            for (int a = 0; a < kernel->n_buffers; a++) {
-                int buffer = dt_buffer_root(plan, kernel->buffers[a]);
-                if (first[buffer] < 0) first[buffer] = s;
-                if (first[buffer] != s) keep_for_replicas(plan, buffer);
-            }
+            for (int a = 0; a < kernel->n_buffers; a++) add_use(plan, first, kernel->buffers[a], s);
+        }
+        for (int c = 0; c < segment->n_collectives; c++) {
+            if (!dt_collective_is_within(plan, &segment->collectives[c])) continue;
+            is_taken[segment->collectives[c].source] = true;
+            add_use(plan, first, segment->collectives[c].source, s);
+            add_use(plan, first, segment->collectives[c].target, s);
         }
     }
     for (int r = 0; r < plan->n_results; r++) keep_for_replicas(plan, plan->results[r].buffer);
@@ -52,9 +62,11 @@ static void give_spaces(dt_arena *arena, dt_plan *plan) {
         for (int c = 0; c < plan->segments[s].n_collectives; c++) {
             const dt_collective *collective = &plan->segments[s].collectives[c];
             dt_memory_space *space = &plan->buffers[collective->source].space;
+            bool of_this_segment = first[collective->source] == s && !is_taken[collective->source];
+            if (dt_collective_is_within(plan, collective)) continue;
             if (*space == DT_MEMORY_PARTIAL)
                 *space = DT_MEMORY_REPLICA; /* two collectives take it: no sum may be made in its place */
-            else if (is_summed_at_once(plan, collective, first[collective->source] == s))
+            else if (is_summed_at_once(plan, collective, of_this_segment))
                 *space = DT_MEMORY_PARTIAL;
             else
                 keep_for_replicas(plan, collective->source);

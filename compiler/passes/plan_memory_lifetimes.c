@@ -129,6 +129,23 @@ static void cut_to_one_row(timeline *t, int k, int n, const dt_address *address)
     (void)n;
 }
 
+static void add_collective(timeline *t, const dt_collective *collective) {
+    extend(t, collective->source, t->end, t->end);
+    extend(t, collective->target, t->end, t->end);
+}
+
+/* A time of its own for collectives behind the first n kernels of the segment. */
+static void add_within(timeline *t, const dt_segment *segment, int n) {
+    bool any = false;
+    for (int c = 0; c < segment->n_collectives; c++) {
+        const dt_collective *collective = &segment->collectives[c];
+        if (!dt_collective_is_within(t->plan, collective) || dt_complete_after(t->plan, segment, collective) != n) continue;
+        add_collective(t, collective);
+        any = true;
+    }
+    t->end += any;
+}
+
 static void give_times(timeline *t) {
     dt_plan *plan = t->plan;
     for (int s = 0; s < plan->n_segments; s++) {
@@ -141,16 +158,15 @@ static void give_times(timeline *t) {
         for (int k = 0; k < segment->n_replica_kernels; k++) {
             t->kernel_time[segment->replica_kernels[k]] = t->end;
             t->end += plan->kernels[segment->replica_kernels[k]].n_nests;
+            add_within(t, segment, k + 1);
         }
         for (int k = 0; k < segment->n_replica_kernels; k++) /* what is there once a device is used by every replica in turn */
             for (int a = 0; a < plan->kernels[segment->replica_kernels[k]].n_buffers; a++) {
                 int buffer = dt_buffer_root(plan, plan->kernels[segment->replica_kernels[k]].buffers[a]);
                 if (plan->buffers[buffer].space == DT_MEMORY_DEVICE) extend(t, buffer, replicas_begin, t->end);
             }
-        for (int c = 0; c < segment->n_collectives; c++) {
-            extend(t, segment->collectives[c].source, t->end, t->end);
-            extend(t, segment->collectives[c].target, t->end, t->end);
-        }
+        for (int c = 0; c < segment->n_collectives; c++)
+            if (!dt_collective_is_within(plan, &segment->collectives[c])) add_collective(t, &segment->collectives[c]);
         t->end++;
     }
 }
@@ -170,6 +186,9 @@ static void cut_rows(timeline *t) {
         t->uses[b].kernel = -1;
         t->by_row[b] = t->plan->buffers[b].space == DT_MEMORY_SCRATCH && t->plan->buffers[b].view == NULL && !t->plan->batched;
     }
+    for (int s = 0; s < t->plan->n_segments; s++)
+        for (int c = 0; c < t->plan->segments[s].n_collectives; c++)
+            t->by_row[t->plan->segments[s].collectives[c].source] = t->by_row[t->plan->segments[s].collectives[c].target] = false;
     for_each_use(t, add_use);
     for_each_use(t, cut_to_one_row);
     for (int b = 0; b < t->plan->n_buffers; b++) {

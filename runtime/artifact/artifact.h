@@ -153,8 +153,10 @@ typedef struct dt_artifact_collective {
     dt_reduction_op op;
     int source, target; /* buffers: REPLICA to DEVICE (all_reduce, all_gather) or REPLICA to REPLICA (reduce_scatter). The source of an all_reduce
                            may be PARTIAL: then it is of the same segment, and read by nobody after it. Both are sharded, or neither; of a
-                           shard_reduce the source alone is, and they are both REPLICA or both DEVICE */
-    int complete_after; /* so many replica kernels of the segment the source is there, and used by none of the rest */
+                           shard_reduce the source alone is, and they are both DEVICE, or neither */
+    bool is_within;     /* a shard_reduce of what a microbatch has: it is done behind kernel complete_after, and kernels behind that use the target.
+                           All others are done at the segment's end */
+    int complete_after; /* so many replica kernels of the segment the source is there, and, unless it is_within, used by none of the rest */
     dt_share share;     /* of an all_reduce: of the result each process needs its share alone, where the update is shared out. unit 0: all of it */
     const char *label;
 } dt_artifact_collective;

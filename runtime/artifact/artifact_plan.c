@@ -183,6 +183,7 @@ static dt_status *read_touched(dt_artifact_reader *reader, const dt_json *nest, 
 
 static dt_status *read_nests(dt_artifact_reader *reader, const dt_json *object, dt_artifact_kernel *kernel) {
     dt_json array;
+    if (!dt_json_has(object, "nests")) return NULL;
     DT_TRY(dt_json_array(object, "nests", &array, &kernel->n_nests));
     dt_artifact_nest *nests = DT_NEW_ARRAY(reader->arena, dt_artifact_nest, kernel->n_nests);
     kernel->nests = nests;
@@ -277,11 +278,16 @@ static bool is_partial_sum(const dt_artifact_buffer *source, const dt_artifact_c
            source->tensor.dtype != DT_BF16;
 }
 
+/* Where a microbatch has something that it writes. */
+static bool is_of_microbatch(dt_memory_space space) {
+    return space == DT_MEMORY_REPLICA || space == DT_MEMORY_SCRATCH || space == DT_MEMORY_PARTIAL;
+}
+
 /* A shard_reduce: within a microbatch, or once for all. */
 static bool reduces_shards(const dt_artifact_buffer *source, const dt_artifact_buffer *target) {
-    bool rows = source->tensor.has_rows && !source->tensor.has_all_rows, is_of_replica = source->space == DT_MEMORY_REPLICA;
+    bool rows = source->tensor.has_rows && !source->tensor.has_all_rows, is_once = source->space == DT_MEMORY_DEVICE && target->space == DT_MEMORY_DEVICE;
     bool same_rows = source->tensor.has_rows == target->tensor.has_rows && source->tensor.has_all_rows == target->tensor.has_all_rows;
-    return source->space == target->space && same_rows && (is_of_replica || (source->space == DT_MEMORY_DEVICE && !rows));
+    return same_rows && (is_once ? !rows : is_of_microbatch(source->space) && is_of_microbatch(target->space));
 }
 
 /* A collective's two sides: of one type, of shapes that belong together, in the spaces that the executor serves. */
@@ -314,7 +320,8 @@ static bool uses(const dt_artifact_function *function, const dt_artifact_kernel 
     return false;
 }
 
-/* What is on its way is used by no kernel. Where nothing is said, it is on its way when all have run. */
+/* What is on its way is used by no kernel. Where nothing is said, it is on its way when all have run. Of one within the segment no kernel before it
+ * uses what it gives. */
 static dt_status *read_complete_after(const dt_json *item, const dt_artifact_function *function, const dt_artifact_segment *segment,
                                       dt_artifact_collective *collective) {
     int64_t n = segment->n_replica_kernels;
@@ -324,10 +331,14 @@ static dt_status *read_complete_after(const dt_json *item, const dt_artifact_fun
     if (last >= 0 && n < segment->n_replica_kernels &&
         dt_artifact_loop_is_within(function, function->kernels[segment->replica_kernels[n]].loop, last))
         return dt_json_wrong(item, "complete after %lld kernels, amid a loop", (long long)n);
-    for (int k = collective->complete_after; k < segment->n_replica_kernels; k++)
-        if (uses(function, &function->kernels[segment->replica_kernels[k]], collective->source))
-            return dt_json_wrong(item, "%s is not complete after %lld kernels: %s uses it", function->buffers[collective->source].tensor.name,
-                                 (long long)n, function->kernels[segment->replica_kernels[k]].name);
+    if (collective->is_within && n == 0) return dt_json_wrong(item, "within a segment, and behind none of its kernels");
+    int first = collective->is_within ? 0 : (int)n, end = collective->is_within ? (int)n : segment->n_replica_kernels;
+    int buffer = collective->is_within ? collective->target : collective->source;
+    for (int k = first; k < end; k++)
+        if (uses(function, &function->kernels[segment->replica_kernels[k]], buffer))
+            return dt_json_wrong(item, "%s is not %s %lld kernels: %s uses it", function->buffers[buffer].tensor.name,
+                                 collective->is_within ? "there before" : "complete after", (long long)n,
+                                 function->kernels[segment->replica_kernels[k]].name);
     return NULL;
 }
 
@@ -344,8 +355,9 @@ static dt_status *read_collective(dt_artifact_reader *reader, const dt_json *ite
     collective->op = (dt_reduction_op)op;
     collective->source = (int)source;
     collective->target = (int)target;
-    DT_TRY(read_complete_after(item, function, segment, collective));
+    collective->is_within = collective->kind == DT_COLLECTIVE_SHARD_REDUCE && function->buffers[target].space != DT_MEMORY_DEVICE;
     DT_TRY(check_collective(item, function, collective));
+    DT_TRY(read_complete_after(item, function, segment, collective));
     const dt_artifact_tensor *tensor = &function->buffers[target].tensor;
     if (collective->kind != DT_COLLECTIVE_ALL_REDUCE) return NULL;
     return dt_artifact_read_share(item, tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype), &collective->share);

@@ -46,7 +46,7 @@ typedef struct dt_operation_launch {
 /* What is combined where that is the shards' values of one tensor, of a microbatch or of all, and not what microbatches left. */
 typedef struct dt_over_shards {
     const char *label;
-    int segment;
+    int segment, position; /* of what a microbatch has: as if it were a launch; -1: of what is there once */
     const dt_artifact_tensor *tensor;
     const dt_launch *values; /* of the microbatch, or of the first one, which say how many rows are valid */
     bool is_on_the_way;      /* it is of some shards, and what other processes have is added yet; all else is empty */

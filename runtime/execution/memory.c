@@ -257,20 +257,19 @@ void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind
     memory->memory = not_allocated(memory->domain);
     memory->slots = kind->reads_host ? 0 : DT_INPUT_SLOTS;
     const dt_memory_domain *domain = memory->domain;
-    if (domain->gathering != NULL && memory->n_microbatches > 0)
-        memory->n_together = (memory->n_microbatches + domain->n_rounds - 1) / domain->n_rounds;
-    if (domain->stages != NULL) plan_orders(memory, wanted, arena);
-    int n = memory->n_microbatches, n_last = memory->n_together, n_all = memory->n_all_microbatches;
-    if (domain->stages != NULL) {
-        memory->sums_across = dt_partial_sums_plan(arena, memory->first_microbatch, n, 1, memory->n_together, n_all);
-        n_last = 1;
-    }
-    if (domain->gathering != NULL) {
-        int n_in_last_round = n > 0 ? (n - 1) % memory->n_together + 1 : 1;
-        memory->sums_across = dt_partial_sums_plan(arena, memory->first_microbatch, n, n_in_last_round, memory->n_together, n_all);
-        n_last = 1;
-    }
-    memory->sums = dt_partial_sums_plan(arena, memory->first_microbatch, n, n_last, 1, n_all);
+    int n = memory->n_microbatches, n_all = memory->n_all_microbatches, n_last = 1;
+    bool gathers = domain->gathering != NULL, has_rounds = dt_executor_memory_has_rounds(memory);
+    if (domain->stages != NULL)
+        plan_orders(memory, wanted, arena);
+    else if (has_rounds)
+        memory->n_together = gathers ? (n + domain->n_rounds - 1) / domain->n_rounds : n < DT_UNDER_WAY ? n : DT_UNDER_WAY;
+    if (memory->n_together == 0) memory->n_together = 1;
+    if (!has_rounds) n_last = memory->n_together;
+    if (has_rounds && domain->stages == NULL && n > 0) n_last = (n - 1) % memory->n_together + 1; /* the last round */
+    dt_partial_sums together = dt_partial_sums_plan(arena, memory->first_microbatch, n, n_last, has_rounds ? memory->n_together : 1, n_all);
+    bool one_by_one = gathers || domain->stages != NULL;
+    memory->sums = one_by_one ? dt_partial_sums_plan(arena, memory->first_microbatch, n, 1, 1, n_all) : together;
+    if (one_by_one) memory->sums_across = together;
     lay_exchange_out(memory, wanted);
     lay_spaces_out(memory, wanted);
     if (memory->slots > 0) lay_slots_out(memory, wanted, arena);
@@ -332,7 +331,7 @@ static char *device_address(const dt_executor_memory *memory, int f, int b, int 
 /* Which of the spaces of scratch is the microbatch's. Kernels that run once have the first one, of an executor without microbatches too. */
 static int scratch_of(const dt_executor_memory *memory, int microbatch) {
     int first = memory->n_microbatches - memory->n_together;
-    if (memory->domain->gathering != NULL || memory->domain->stages != NULL) return microbatch % memory->n_together;
+    if (dt_executor_memory_has_rounds(memory)) return microbatch % memory->n_together;
     return first >= 0 && microbatch > first ? microbatch - first : 0;
 }
 

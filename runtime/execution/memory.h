@@ -37,7 +37,8 @@
 #include <stdint.h>
 
 enum {
-    DT_INPUT_SLOTS = 2 /* of a device that does not read the host's memory */
+    DT_INPUT_SLOTS = 2, /* of a device that does not read the host's memory */
+    DT_UNDER_WAY = 2    /* microbatches of an executor whose shards are combined with other processes': one crosses while the other is computed */
 };
 
 /* Which functions there is memory for: one, or all of role INIT and STEP, with the variables; or of these the steps that do not train, without the
@@ -111,8 +112,8 @@ typedef struct dt_executor_memory {
     const dt_artifact *artifact;
     const dt_memory_domain *domain;
     int first_microbatch, n_microbatches, n_all_microbatches;
-    int n_together; /* microbatches, the last ones, that go through a segment together: at least 1; where parameters are gathered, those of a round,
-                       and of a stage those that are under way at a time, which laying out sets */
+    int n_together; /* microbatches, the last ones, that go through a segment together: at least 1; where all go in rounds
+                       (dt_executor_memory_has_rounds), those of a round, or that are under way at a time, which laying out sets */
     dt_microbatches rows;
     int slots;                           /* of inputs: 0 or DT_INPUT_SLOTS */
     dt_partial_sums sums;                /* of its microbatches: which slot of the partial space is whose */
@@ -168,6 +169,12 @@ static inline char *dt_memory_domain_variable(const dt_memory_domain *domain, in
 /* Whether other processes have shards that this one does not have. */
 static inline bool dt_memory_domain_lacks_shards(const dt_memory_domain *domain, const dt_artifact *artifact) {
     return domain->n_shards < artifact->n_shards;
+}
+/* Whether all microbatches go through segments in rounds, those of a round together: where parameters are gathered, and where shards of a microbatch
+ * are combined with other processes', while the next microbatch is computed. On a stage so many are under way at a time. */
+static inline bool dt_executor_memory_has_rounds(const dt_executor_memory *memory) {
+    const dt_memory_domain *domain = memory->domain;
+    return domain->gathering != NULL || domain->stages != NULL || dt_memory_domain_lacks_shards(domain, memory->artifact);
 }
 /* Number `shard` of all among those that it holds; -1: it does not. */
 static inline int dt_memory_domain_find_shard(const dt_memory_domain *domain, int shard) {

@@ -163,11 +163,13 @@ static void look_at_launch(dt_executor *executor, const dt_operation_launch *lau
 static void look_at_shards(dt_executor *executor, const dt_operation_reduce *reduce) {
     const dt_tree_reduction *one = &reduce->reductions[0];
     const dt_over_shards *over = reduce->over_shards;
-    dt_numerics what = {.place = DT_NUMERICS_SHARDS_SUM, .segment = over->segment, .position = AFTER_KERNELS, .variable = -1};
+    bool is_once = over->position < 0;
+    dt_numerics what = {
+        .place = DT_NUMERICS_SHARDS_SUM, .segment = over->segment, .position = is_once ? AFTER_KERNELS : over->position, .variable = -1};
     snprintf(what.label, sizeof what.label, "%s", over->label);
     bool has_all = over->tensor->has_all_rows, has_own = over->tensor->has_rows && !has_all;
     int m = dt_executor_memory_microbatch_of(&executor->memory, over->values - executor->launches);
-    what.microbatch = has_own ? executor->memory.first_microbatch + m : 0;
+    what.microbatch = is_once ? 0 : executor->memory.first_microbatch + m;
     int64_t n_rows = has_all ? over->values->valid : has_own ? over->values->rows : 0;
     if (one->combine == DT_REDUCTION_SUM) look(executor, what, over->tensor, NULL, one->targets[0], n_rows, has_own ? over->values->row_offset : 0);
 }

@@ -16,6 +16,7 @@ typedef struct builder {
     const dt_artifact_step *step; /* whose function it is; NULL: it is no step's */
     int n_aggregates;
     int collective;                  /* number of the next one */
+    int within;                      /* number of the first one within the segment, which microbatches have each for itself */
     int segment, position;           /* of the next launch: which one of its segment it is, for a microbatch */
     int64_t *iterations;             /* [n_loops] where the launches to be added are */
     const dt_segment_layers *layers; /* [n_segments] NULL: all parameters are whole */
@@ -95,8 +96,31 @@ static void add_launch_of_shard(builder *in, int k, int microbatch, int launch) 
     add(in, (dt_operation){.kind = DT_OPERATION_LAUNCH, .launch = added});
 }
 
+/* How many collectives within the segment stand behind the first n of its kernels, or, with `up_to`, before these are through. */
+static int n_within(const dt_artifact_segment *segment, int n, bool up_to) {
+    int n_found = 0;
+    for (int c = 0; c < segment->n_collectives; c++) {
+        const dt_artifact_collective *one = &segment->collectives[c];
+        n_found += one->is_within && (up_to ? one->complete_after < n : one->complete_after == n);
+    }
+    return n_found;
+}
+
 /* How many positions of a segment a launch of the kernel takes. */
 static int n_positions(const builder *in, const dt_artifact_kernel *kernel) { return kernel->sharded ? in->memory->artifact->n_shards : 1; }
+
+static int positions_of(const builder *in, const int *kernels, int n) {
+    int n_all = 0;
+    for (int k = 0; k < n; k++)
+        n_all += (int)dt_artifact_runs(in->function, in->function->kernels[kernels[k]].loop) * n_positions(in, &in->function->kernels[kernels[k]]);
+    return n_all;
+}
+
+/* The position behind the first n kernels that replicas run, and what stands within the segment behind these. */
+static int position_of(const builder *in, const dt_artifact_segment *segment, int n) {
+    return positions_of(in, segment->device_kernels, segment->n_device_kernels) + positions_of(in, segment->replica_kernels, n) +
+           n_within(segment, n + 1, true);
+}
 
 static void add_launch(builder *in, int k, int microbatch, int launch) {
     const dt_artifact_kernel *kernel = &in->function->kernels[k];
@@ -258,13 +282,15 @@ static dt_tree_reduction merge_of(builder *in, const dt_partial_merge *merge, co
                                .targets = target};
 }
 
-/* How many parts a collective is: one for each held shard of what is sharded. What combines shards is one for each microbatch of this process, or
- * one, where it crosses, and else none. */
+/* Whether other processes have shards of the model, so that what combines them crosses. */
+static bool lacks_shards(const builder *in) { return dt_memory_domain_lacks_shards(in->memory->domain, in->memory->artifact); }
+
+/* How many parts a collective at the segment's end is: one for each held shard of what is sharded. What combines shards of what is there once is one
+ * where it crosses, and else none. */
 static int n_parts(const builder *in, const dt_artifact_collective *collective) {
-    const dt_memory_domain *domain = in->memory->domain;
+    if (collective->is_within) return 0;
     if (collective->kind != DT_COLLECTIVE_SHARD_REDUCE) return n_copies(in, in->function->buffers[collective->source].sharded);
-    if (!dt_memory_domain_lacks_shards(domain, in->memory->artifact)) return 0;
-    return in->function->buffers[collective->source].space == DT_MEMORY_DEVICE ? 1 : domain->holds.end - domain->holds.first;
+    return lacks_shards(in);
 }
 
 /* Whether a sum is added up as microbatches go through the segment, or through one layer of it. */
@@ -346,23 +372,19 @@ static dt_collective_part part_of(const builder *in, const dt_artifact_collectiv
     return part;
 }
 
-/* Of what combines shards part number i of the process: the member that has the microbatch names all. */
-static dt_collective_part shards_part(builder *in, const dt_artifact_collective *collective, int i) {
-    const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
-    bool is_once = in->function->buffers[collective->source].space == DT_MEMORY_DEVICE;
-    int all = in->memory->domain->holds.first + i, own = is_once ? 0 : all - in->memory->first_microbatch;
-    bool is_here = is_once ? in->options->leads : own >= 0 && own < in->memory->n_microbatches;
+/* Of what combines shards, for microbatch `own` of this member, or of what is there once; is_here: this member names what all have. */
+static dt_collective_part shards_part(builder *in, const dt_artifact_collective *collective, int own, size_t n, bool is_here) {
     dt_collective_part part = {.kind = collective->kind,
                                .combine = collective->op,
-                               .dtype = tensor->dtype,
-                               .n = (size_t)n_rows(in, tensor, all) * n_elements(tensor),
+                               .dtype = in->function->buffers[collective->source].tensor.dtype,
+                               .n = n,
                                .complete_after = INT_MAX,
                                .axis = DT_AXIS_MODEL,
                                .label = collective->label};
     if (!is_here) return part;
-    int n = in->memory->domain->n_shards;
-    void **sources = DT_NEW_ARRAY(in->arena, void *, n), **target = DT_NEW(in->arena, void *);
-    for (in->shard = 0; in->shard < n; in->shard++) sources[in->shard] = address(in, collective->source, own);
+    int n_shards = in->memory->domain->n_shards;
+    void **sources = DT_NEW_ARRAY(in->arena, void *, n_shards), **target = DT_NEW(in->arena, void *);
+    for (in->shard = 0; in->shard < n_shards; in->shard++) sources[in->shard] = address(in, collective->source, own);
     in->shard = 0;
     *target = address(in, collective->target, own);
     part.sources = sources;
@@ -483,6 +505,39 @@ static void append_handed(const builder *in, int s, int i, part_list *parts) {
     }
 }
 
+static int n_all_within(const dt_artifact_segment *segment) { return n_within(segment, INT_MAX, true); }
+
+/* What stands behind the first n kernels of the segment: a nonblocking collective of microbatch `own` of member number `rank`, which has a place by
+ * turns. Others name nothing of it. */
+static void append_within_at(builder *in, const dt_artifact_segment *segment, int n, int rank, int own, part_list *parts) {
+    const dt_microbatch_range holds = in->memory->domain->holds;
+    int microbatch = holds.first + dt_microbatches_first_of_member(rank, in->memory->domain->n_executors, 0, holds.end - holds.first) + own;
+    int n_together = n_within(segment, n, false);
+    bool is_here = microbatch - own == in->memory->first_microbatch && own < in->memory->n_microbatches;
+    for (int c = 0; c < segment->n_collectives; c++) {
+        const dt_artifact_collective *collective = &segment->collectives[c];
+        if (!collective->is_within || collective->complete_after != n) continue;
+        const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
+        dt_collective_part part = shards_part(in, collective, own, (size_t)n_rows(in, tensor, microbatch) * n_elements(tensor), is_here);
+        part.nonblocking = n_together;
+        part.place = DT_UNDER_WAY * rank + own % DT_UNDER_WAY;
+        part.member = rank + 1;
+        n_together = DT_NONBLOCKING_NOT_FIRST;
+        dt_list_push(in->arena, parts, part);
+    }
+}
+
+/* Of each microbatch of this process what is within the segment, where it crosses: as many for each. */
+static void append_within(builder *in, const dt_artifact_segment *segment, part_list *parts) {
+    const dt_memory_domain *domain = in->memory->domain;
+    int n_held = domain->holds.end - domain->holds.first;
+    for (int rank = 0; rank < domain->n_executors && lacks_shards(in) && n_all_within(segment) > 0; rank++) {
+        int first = dt_microbatches_first_of_member(rank, domain->n_executors, 0, n_held);
+        for (int m = first; m < dt_microbatches_first_of_member(rank + 1, domain->n_executors, 0, n_held); m++)
+            for (int n = 1; n <= segment->n_replica_kernels; n++) append_within_at(in, segment, n, rank, m - first, parts);
+    }
+}
+
 /* In the order in which the list of operations has them. */
 static void append_parts(builder *in, int s, part_list *parts) {
     const dt_artifact_segment *segment = &in->function->segments[s];
@@ -502,15 +557,14 @@ static void append_parts(builder *in, int s, part_list *parts) {
         append_gathered(in, &in->layers[s].layers[i % n_layers], i % DT_NONBLOCKING_PLACES, parts);
         if (i / n_layers == n_rounds - 1) append_leaving(in, s, &in->layers[s].layers[i % n_layers], parts);
     }
+    append_within(in, segment, parts);
     for (int c = 0; c < segment->n_collectives; c++) {
+        const dt_artifact_collective *collective = &segment->collectives[c];
+        bool over_shards = collective->kind == DT_COLLECTIVE_SHARD_REDUCE;
+        size_t n = n_elements(&in->function->buffers[collective->source].tensor);
         if (leaves(in, s, c)) continue;
-        bool over_shards = segment->collectives[c].kind == DT_COLLECTIVE_SHARD_REDUCE;
-        for (int i = 0; over_shards && i < n_parts(in, &segment->collectives[c]); i++) {
-            dt_collective_part part = shards_part(in, &segment->collectives[c], i);
-            dt_list_push(in->arena, parts, part);
-        }
-        for (in->shard = 0; !over_shards && in->shard < n_parts(in, &segment->collectives[c]); in->shard++) {
-            dt_collective_part part = part_of(in, &segment->collectives[c]);
+        for (in->shard = 0; in->shard < n_parts(in, collective); in->shard++) {
+            dt_collective_part part = over_shards ? shards_part(in, collective, 0, n, in->options->leads) : part_of(in, collective);
             dt_list_push(in->arena, parts, part);
         }
         in->shard = 0;
@@ -533,7 +587,6 @@ const dt_collective_part *dt_operations_collectives(const dt_operations_options 
 
 /* A tree over the shards, all of which are held: of a microbatch, or of what is there once. Where processes have done that, nothing but what was. */
 static void add_shard_reduction(builder *in, const dt_artifact_collective *collective, int microbatch) {
-    bool is_done = dt_memory_domain_lacks_shards(in->memory->domain, in->memory->artifact);
     const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
     int n = in->memory->domain->n_shards;
     dt_tree_source *sources = DT_NEW_ARRAY(in->arena, dt_tree_source, n);
@@ -551,33 +604,45 @@ static void add_shard_reduction(builder *in, const dt_artifact_collective *colle
                                      .n_elements = (size_t)n_rows(in, tensor, in->memory->first_microbatch + microbatch) * n_elements(tensor),
                                      .n_targets = 1,
                                      .targets = target};
-    dt_operation reduce = {.kind = DT_OPERATION_REDUCE, .reduce = {is_done ? 0 : 1, reduction, over}};
-    *over = (dt_over_shards){.label = collective->label, .segment = in->segment, .tensor = tensor};
+    dt_operation reduce = {.kind = DT_OPERATION_REDUCE, .reduce = {lacks_shards(in) ? 0 : 1, reduction, over}};
+    *over = (dt_over_shards){.label = collective->label, .segment = in->segment, .position = in->position, .tensor = tensor};
+    if (collective->is_within)
+        in->position++;
+    else
+        over->position = -1;
     over->values = dt_executor_memory_launches(in->memory) + dt_executor_memory_launch(in->memory, microbatch, 0);
     if (reduction->n_elements > 0) add(in, reduce);
 }
 
-static bool reduces_shards(const builder *in, const dt_artifact_collective *collective, dt_memory_space space) {
-    return collective->kind == DT_COLLECTIVE_SHARD_REDUCE && in->function->buffers[collective->source].space == space;
-}
-
-/* Where all shards are held. What is of microbatches each executor does for its own, and meets nobody. What is there once the first executor of the
- * domain does, when nobody is at what was in the target's place; the others go on when it has. */
+/* Where all shards are held. What is there once the first executor of the domain combines, when nobody is at what was in the target's place; the
+ * others go on when it has. */
 static void add_shard_reductions(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
-    bool is_done = dt_memory_domain_lacks_shards(in->memory->domain, in->memory->artifact);
     int n_once = 0;
-    for (int m = 0; m < n_microbatches(in); m++)
-        for (int c = 0; c < segment->n_collectives; c++)
-            if (reduces_shards(in, &segment->collectives[c], DT_MEMORY_REPLICA)) add_shard_reduction(in, &segment->collectives[c], m);
-    for (int c = 0; c < segment->n_collectives; c++) n_once += reduces_shards(in, &segment->collectives[c], DT_MEMORY_DEVICE);
+    for (int c = 0; c < segment->n_collectives; c++)
+        n_once += segment->collectives[c].kind == DT_COLLECTIVE_SHARD_REDUCE && !segment->collectives[c].is_within;
     if (n_once == 0) return;
-    if (in->apart && !is_done) add_meeting(in);
-    for (int c = 0; c < segment->n_collectives && in->options->part == 0; c++)
-        if (reduces_shards(in, &segment->collectives[c], DT_MEMORY_DEVICE)) add_shard_reduction(in, &segment->collectives[c], 0);
-    if (is_done) return;
+    if (in->apart && !lacks_shards(in)) add_meeting(in);
+    for (int c = 0; c < segment->n_collectives && in->options->part == 0; c++) {
+        const dt_artifact_collective *collective = &segment->collectives[c];
+        if (collective->kind == DT_COLLECTIVE_SHARD_REDUCE && !collective->is_within) add_shard_reduction(in, collective, 0);
+    }
+    if (lacks_shards(in)) return;
     in->apart = true;
     if (n_staying(in, s) == 0) add_meeting(in);
+}
+
+/* What stands behind the first n kernels of the segment, and combines the shards of a microbatch: nobody is met. Where others have shards too, it
+ * starts, or is waited for. */
+static void combine_within(builder *in, const dt_artifact_segment *segment, int n, int microbatch, dt_operation_kind kind) {
+    int number = in->memory->first_microbatch - in->memory->domain->holds.first + microbatch;
+    int first = in->within + number * n_all_within(segment) + n_within(segment, n, true);
+    if (lacks_shards(in)) add_nonblocking(in, kind, first, n_within(segment, n, false));
+    if (lacks_shards(in) && (kind == DT_OPERATION_START || !in->options->looks)) return;
+    in->position = position_of(in, segment, n) - n_within(segment, n, false);
+    for (int c = 0; c < segment->n_collectives; c++)
+        if (segment->collectives[c].is_within && segment->collectives[c].complete_after == n)
+            add_shard_reduction(in, &segment->collectives[c], microbatch);
 }
 
 /* ---- aggregates ---- */
@@ -709,44 +774,73 @@ static void add_layers(builder *in, int s, int n_once) {
         if (under_way[p] >= 0) add_nonblocking(in, DT_OPERATION_WAIT, under_way[p], 1);
 }
 
+/* The kernels that run together from number k on: one, or those of a loop. */
+static int end_together(const builder *in, const dt_artifact_segment *segment, int k) {
+    return k + dt_artifact_n_together(in->function, segment->replica_kernels + k, segment->n_replica_kernels - k, -1);
+}
+
+/* How far microbatches that are together go one after another: to the next kernel; where they cross, on to what crosses. */
+static int end_of_turn(const builder *in, const dt_artifact_segment *segment, int k, int end) {
+    int next = end_together(in, segment, k);
+    while (lacks_shards(in) && next < end && n_within(segment, next, false) == 0) next = end_together(in, segment, next);
+    return next;
+}
+
+/* Kernels [first, end) of the segment's for replicas, with what stands behind each of them, for microbatches [m, n), which are together: each has
+ * scratch of its own. Where what combines shards crosses, that of one microbatch is under way while others are computed. */
+static void add_kernels(builder *in, int s, int first, int end, int m, int n) {
+    const dt_artifact_segment *segment = &in->function->segments[s];
+    const bool crosses = lacks_shards(in), completes = n == n_microbatches(in);
+    for (int k = first, next; k < end && m < n; k = next) {
+        next = end_of_turn(in, segment, k, end);
+        for (int i = m; i < n; i++) {
+            if (crosses && k > first) combine_within(in, segment, k, i, DT_OPERATION_WAIT);
+            if (completes && i == n - 1 && crosses && k > first) add_complete(in, s, k);
+            for (int j = k, stop; j < next; j = stop) {
+                stop = end_together(in, segment, j);
+                in->position = position_of(in, segment, j);
+                add_launches(in, segment->replica_kernels + j, stop - j, -1, i, i);
+                if (completes && i == n - 1 && stop < next) add_complete(in, s, stop);
+            }
+            combine_within(in, segment, next, i, DT_OPERATION_START);
+        }
+        if (completes && !crosses) add_complete(in, s, next);
+    }
+    for (int i = m; i < n && crosses; i++) combine_within(in, segment, end, i, DT_OPERATION_WAIT);
+    if (completes && crosses && m < n) add_complete(in, s, end);
+}
+
+/* All microbatches through the segment, and their sums up the tree. */
+static void add_microbatches(builder *in, int s) {
+    const dt_artifact_segment *segment = &in->function->segments[s];
+    int n = n_microbatches(in), n_together = in->memory->n_together, merge = 0;
+    for (int m = 0, end; m < n; m = end) {
+        end = m + (dt_executor_memory_has_rounds(in->memory) || m + n_together >= n ? n_together : 1);
+        if (end > n) end = n;
+        add_kernels(in, s, 0, segment->n_replica_kernels, m, end);
+        for (int i = m; i < end; i++) merge = add_merges(in, segment, NULL, &in->memory->sums, i, merge);
+    }
+}
+
 static void add_segment(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
-    int n = n_microbatches(in), n_last = in->memory->n_together < n ? in->memory->n_together : n, n_once = 0;
-    for (int i = 0; i < segment->n_device_kernels; i++) {
-        const dt_artifact_kernel *kernel = &in->function->kernels[segment->device_kernels[i]];
-        n_once += (int)dt_artifact_runs(in->function, kernel->loop) * n_positions(in, kernel);
-    }
     in->segment = s;
     in->position = 0;
     add_once(in, s);
     if (segment->n_replica_kernels + segment->n_collectives == 0) return;
-    if (in->layers != NULL) {
-        add_layers(in, s, n_once);
-        n = n_last = 0;
-    }
-    for (int m = 0, merge = 0; m < n - n_last; m++) {
-        in->position = n_once;
-        add_launches(in, segment->replica_kernels, segment->n_replica_kernels, -1, m, m);
-        merge = add_merges(in, segment, NULL, &in->memory->sums, m, merge);
-    }
-    in->position = n_once;
-    for (int k = 0, end; k < segment->n_replica_kernels && n_last > 0; k = end) {
-        int position = in->position;
-        end = k + dt_artifact_n_together(in->function, segment->replica_kernels + k, segment->n_replica_kernels - k, -1);
-        for (int m = n - n_last; m < n; m++) {
-            in->position = position;
-            add_launches(in, segment->replica_kernels + k, end - k, -1, m, m);
-        }
-        add_complete(in, s, end);
-    }
+    in->within = in->collective;
+    if (lacks_shards(in)) in->collective += (in->memory->domain->holds.end - in->memory->domain->holds.first) * n_all_within(segment);
+    if (in->layers != NULL)
+        add_layers(in, s, position_of(in, segment, 0));
+    else
+        add_microbatches(in, s);
     in->apart |= segment->n_replica_kernels > 0;
-    bool shards_cross = dt_memory_domain_lacks_shards(in->memory->domain, in->memory->artifact);
-    if (!shards_cross) add_shard_reductions(in, s);
+    if (!lacks_shards(in)) add_shard_reductions(in, s);
     if (n_staying(in, s) > 0)
         add_collectives(in, s, n_staying(in, s));
     else if (in->layers != NULL && segment->n_collectives > 0)
         add_meeting(in);
-    if (shards_cross && in->options->looks) add_shard_reductions(in, s);
+    if (lacks_shards(in) && in->options->looks) add_shard_reductions(in, s);
 }
 
 static void add_copy_down(builder *in) {

@@ -176,6 +176,11 @@ static void expect_launches(const dt_executor_memory *memory, const dt_operation
     int segment = 0, position = -1;
     for (size_t i = 0; i < made->list.n; i++) {
         const dt_operation_launch *one = &made->list.items[i].launch;
+        const dt_over_shards *over = made->list.items[i].kind == DT_OPERATION_REDUCE ? made->list.items[i].reduce.over_shards : NULL;
+        if (over != NULL && over->values == dt_executor_memory_launches(memory) && over->position >= 0) {
+            assert_int_equal(over->position, ++position); /* the sum within the segment, of the first microbatch */
+            assert_int_equal(made->list.items[i].reduce.n, 1);
+        }
         ptrdiff_t launch = made->list.items[i].kind == DT_OPERATION_LAUNCH ? one->values - dt_executor_memory_launches(memory) : -1;
         int m = dt_executor_memory_microbatch_of(memory, launch);
         if (launch < 0 || (m != 0 && m != N)) continue;
@@ -218,6 +223,64 @@ static void an_iteration_goes_through_all_shards(void **state) {
     assert_int_equal(first[train + 1] - first[train], 2 * SHARDS + 1); /* two sums for each shard, and the loss */
     dt_operations made = dt_operations_of(&options, train, first[train], 0, arena);
     expect_launches(&memory, &made, wanted, sizeof wanted / sizeof *wanted);
+    dt_arena_destroy(arena);
+}
+
+/* Of the second member, which has the last four of the seven microbatches of a process that has shards 2 and 3: what it starts, waits for and launches within the first segment, by
+ * kernel and microbatch, or by part. Two microbatches are under way, each in scratch of its own. */
+static void two_microbatches_are_under_way(void **state) {
+    (void)state;
+    enum {
+        LAUNCHES = 100, /* kernel k of microbatch m: LAUNCHES + 10 * m + k; part p is STARTS + p, then WAITS + p */
+        STARTS = 200,
+        WAITS = 300
+    };
+    static const int wanted[] = {100, 203, 110, 204, 303, 101, 102, 304, 111, 112, 120, 205, 130, 206, 305, 121, 122, 306, 131, 132};
+    dt_arena *arena = dt_arena_create();
+    int train = dt_artifact_find_function(artifact, "train"), first[3];
+    size_t n = 0, n_wanted = sizeof wanted / sizeof *wanted;
+    dt_memory_domain domain = {.n_executors = 2,
+                               .n_parts = 2,
+                               .n_rounds = 1,
+                               .first_shard = 2,
+                               .n_shards = 2,
+                               .holds = {2, 9},
+                               .layout = dt_state_layout_of((dt_process_roles){.n_processes = 1}, DT_SHARES_NOTHING)};
+    dt_executor_memory memory = {.artifact = artifact,
+                                 .domain = &domain,
+                                 .first_microbatch = 5,
+                                 .n_microbatches = N,
+                                 .n_together = 1,
+                                 .n_all_microbatches = 16,
+                                 .rows = {8, 4, 2}};
+    dt_memory_domain_lay_out(&domain, artifact, 16, DT_ALL_FUNCTIONS, arena);
+    dt_executor_memory_lay_out(&memory, &dt_device_cpu, DT_ALL_FUNCTIONS, arena);
+    dt_operations_options options = {.memory = &memory, .part = 1};
+    const dt_collective_part *parts = dt_operations_collectives(&options, DT_ALL_FUNCTIONS, arena, first);
+    dt_operations made = dt_operations_of(&options, train, first[train], 0, arena);
+    for (size_t i = 0; i < made.list.n && n < n_wanted; i++) {
+        const dt_operation *one = &made.list.items[i];
+        int found = one->kind == DT_OPERATION_START  ? STARTS + one->collective.first - first[train]
+                    : one->kind == DT_OPERATION_WAIT ? WAITS + one->collective.first - first[train]
+                                                     : -1;
+        if (one->kind == DT_OPERATION_LAUNCH)
+            found = LAUNCHES + 10 * dt_executor_memory_microbatch_of(&memory, one->launch.values - dt_executor_memory_launches(&memory)) +
+                    one->launch.kernel;
+        if (found >= 0 && (n == 0 || found != wanted[n - 1])) assert_int_equal(found, wanted[n++]); /* a launch for each shard is one */
+    }
+    assert_int_equal(n, n_wanted);
+    for (int m = 0; m < 7; m++) { /* the first member's three, then this one's */
+        const dt_collective_part *part = &parts[first[train] + m];
+        assert_int_equal(part->nonblocking, 1);
+        assert_int_equal(part->member, m < 3 ? 1 : 2);
+        assert_int_equal(part->place, m < 3 ? m % 2 : 2 + (m - 3) % 2);
+        assert_int_equal(part->sources != NULL, m >= 3);
+    }
+    int h = 4;
+    assert_string_equal(artifact->functions[train].buffers[h].tensor.name, "h");
+    char *at[N];
+    for (int m = 0; m < N; m++) at[m] = dt_executor_memory_address(&memory, train, h, m, 1, 0);
+    assert_true(at[0] == at[2] && at[1] == at[3] && at[0] != at[1]);
     dt_arena_destroy(arena);
 }
 
@@ -504,8 +567,8 @@ static void kernels_are_counted_for_each_shard(void **state) {
     assert_int_equal(dt_session_variable_bytes(session, W), IN * HIDDEN * 4);
     dt_session_destroy(session);
     dt_artifact_bytes bytes = dt_artifact_memory(artifact);
-    assert_int_equal(bytes.core, 64 * SHARDS);
-    assert_int_equal(bytes.replica, 2 * 192 * SHARDS);
+    assert_int_equal(bytes.core, 192 * SHARDS);
+    assert_int_equal(bytes.replica, 2 * 64 * SHARDS);
 }
 
 /* ---- what is refused ---- */
@@ -573,7 +636,9 @@ static void broken_promises_are_refused(void **state) {
         {"\"collectives\": [{", "\"source\": 5, \"target\": 6", "\"source\": 6, \"target\": 5", "not the two sides of such a collective"},
         {"\"label\": \"prediction\"", "\"source\": 8, \"target\": 11", "\"source\": 8, \"target\": 16", "not of one type and size"},
         {"\"name\": \"gw_all\"", ", \"sharded\": true", "", "gw and gw_all are not the two sides of such a collective"},
-        {"\"name\": \"h\"", "\"space\": \"replica\"", "\"space\": \"constant\"", "all shards read the same inputs and constants"},
+        {"\"label\": \"prediction\"", "\"complete_after\": 1", "\"complete_after\": 0", "within a segment, and behind none of its kernels"},
+        {"\"label\": \"prediction\"", "\"complete_after\": 1", "\"complete_after\": 2", "prediction is not there before 2 kernels: difference uses it"},
+        {"\"name\": \"h\"", "\"space\": \"scratch\"", "\"space\": \"constant\"", "all shards read the same inputs and constants"},
         {"\"aggregate1\"", "\"buffer\": 16", "\"buffer\": 15", "its buffer square differs from shard to shard"},
         {"\"label\": \"Net/v\"", "\"kind\": \"shard_reduce\", \"combiner\": \"sum\", \"source\": 15",
          "\"kind\": \"all_reduce\", \"combiner\": \"sum\", \"source\": 15", "not the two sides of such a collective"},
@@ -595,6 +660,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_split_is_one_piece),
         cmocka_unit_test(no_two_buffers_of_any_shards_overlap),
         cmocka_unit_test(an_iteration_goes_through_all_shards),
+        cmocka_unit_test(two_microbatches_are_under_way),
         cmocka_unit_test(variables_are_whole_to_all_others),
         cmocka_unit_test(a_step_computes_what_one_tensor_would),
         cmocka_unit_test(any_devices_give_the_same_bits),
