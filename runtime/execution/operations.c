@@ -605,18 +605,22 @@ static void add_shard_reduction(builder *in, const dt_artifact_collective *colle
     if (reduction->n_elements > 0) add(in, reduce);
 }
 
+/* Whether it combines shards of what is there once, on this stage. */
+static bool combines_once(const builder *in, const dt_artifact_collective *collective) {
+    return collective->kind == DT_COLLECTIVE_SHARD_REDUCE && !collective->is_within && dt_builder_is_of_stage(in, collective);
+}
+
 /* Where all shards are held. What is there once the first executor of the domain combines, when nobody is at what was in the target's place; the
  * others go on when it has. */
 static void add_shard_reductions(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     int n_once = 0;
-    for (int c = 0; c < segment->n_collectives; c++)
-        n_once += segment->collectives[c].kind == DT_COLLECTIVE_SHARD_REDUCE && !segment->collectives[c].is_within;
+    for (int c = 0; c < segment->n_collectives; c++) n_once += combines_once(in, &segment->collectives[c]);
     if (n_once == 0) return;
     if (in->apart && !lacks_shards(in)) add_meeting(in);
     for (int c = 0; c < segment->n_collectives && in->options->part == 0; c++) {
         const dt_artifact_collective *collective = &segment->collectives[c];
-        if (collective->kind == DT_COLLECTIVE_SHARD_REDUCE && !collective->is_within) add_shard_reduction(in, collective, 0);
+        if (combines_once(in, collective)) add_shard_reduction(in, collective, 0);
     }
     if (lacks_shards(in)) return;
     in->apart = true;

@@ -19,9 +19,7 @@ bool dt_builder_is_of_stage(const builder *in, const dt_artifact_collective *col
     while (collective < in->function->segments[s].collectives ||
            collective >= in->function->segments[s].collectives + in->function->segments[s].n_collectives)
         s++;
-    int stage = staged_of(in)->segments[s].collectives[collective - in->function->segments[s].collectives];
-    bool has = dt_stage_is_in(staged_of(in)->has[in->function->buffers[collective->target].root], stage_of(in));
-    return stage >= 0 ? stage == stage_of(in) : has;
+    return dt_stage_is_in(staged_of(in)->segments[s].collectives[collective - in->function->segments[s].collectives], stage_of(in));
 }
 
 bool dt_builder_stage_runs(const builder *in, int k) {

@@ -23,6 +23,7 @@ typedef struct staging {
     DT_LIST(dt_stage_crossing) crossings;
     DT_LIST(dt_stage_handing) handings;
     dt_staged_segment *segments;
+    dt_stage_set **collectives; /* [n_segments][n_collectives] those of the segments */
     dt_stage_set *has;
     dt_stage_set *where; /* [n_buffers] roots: who has it now. Of what is there once: who can make it, or has it from collectives; 0: nobody yet */
     int *maker, *segment_of, *unit_of; /* [n_buffers] roots of microbatches: who wrote last */
@@ -96,22 +97,17 @@ static void follow_units(staging *in, int s) {
 
 static void follow_collectives(staging *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
-    int *stages = DT_NEW_ARRAY(in->arena, int, segment->n_collectives);
-    in->segments[s].collectives = stages;
+    in->segments[s].collectives = in->collectives[s] = DT_NEW_ARRAY(in->arena, dt_stage_set, segment->n_collectives);
     for (int c = 0; c < segment->n_collectives; c++) {
         const dt_artifact_collective *one = &segment->collectives[c];
         const dt_artifact_buffer *source = root_of(in, one->source), *target = root_of(in, one->target);
-        int from = number_of(in, source), to = number_of(in, target);
-        stages[c] = -1;
-        if (!is_of_microbatches(source->space)) {
-            in->where[to] = in->where[from];
-            continue;
-        }
-        stages[c] = in->where[from] != 0 ? in->maker[from] : 0;
-        in->where[to] = dt_stage_only(stages[c]);
-        in->has[from] |= in->where[to];
-        in->has[to] |= in->where[to];
-        if (is_of_microbatches(target->space)) made_by(in, to, stages[c], s, in->segments[s].n_units);
+        int from = number_of(in, source), to = number_of(in, target), stage = in->where[from] != 0 ? in->maker[from] : 0;
+        in->where[to] = is_of_microbatches(source->space) ? dt_stage_only(stage) : in->where[from];
+        if (!is_of_microbatches(source->space)) continue;
+        in->collectives[s][c] = dt_stage_only(stage);
+        in->has[from] |= dt_stage_only(stage);
+        in->has[to] |= dt_stage_only(stage);
+        if (is_of_microbatches(target->space)) made_by(in, to, stage, s, in->segments[s].n_units);
     }
 }
 
@@ -181,6 +177,12 @@ static void follow_once(staging *in, int s) {
     }
 }
 
+/* Of those who can make something those who want it; where none of them does, but others, or where it has to be made, the first one. */
+static dt_stage_set chosen(dt_stage_set wanted, dt_stage_set can, bool has_to) {
+    dt_stage_set made = wanted & can;
+    return made == 0 && (wanted != 0 || has_to) ? dt_stage_only(dt_stage_first(can)) : made;
+}
+
 /* Who runs a nest needs what it reads, and has what it writes. */
 static void want_operands(staging *in, once_nest *one) {
     const dt_artifact_nest *nest = one->nest;
@@ -191,8 +193,7 @@ static void want_operands(staging *in, once_nest *one) {
         if (set != NULL) wanted |= *set;
         changes |= root_of(in, nest->writes[w])->space == DT_MEMORY_VARIABLE && in->function->role != DT_ROLE_INIT;
     }
-    dt_stage_set runs = wanted & one->can;
-    if (runs == 0 && (wanted != 0 || changes)) runs = dt_stage_only(dt_stage_first(one->can));
+    dt_stage_set runs = chosen(wanted, one->can, changes);
     if ((*one->runs | runs) != *one->runs) in->changed = true;
     *one->runs |= runs;
     for (int r = 0; r < nest->n_reads; r++) want(in, nest->reads[r], *one->runs);
@@ -204,7 +205,11 @@ static void want_sources(staging *in) {
     for (int s = 0; s < in->function->n_segments; s++)
         for (int c = 0; c < in->function->segments[s].n_collectives; c++) {
             const dt_artifact_collective *one = &in->function->segments[s].collectives[c];
-            if (root_of(in, one->source)->space == DT_MEMORY_DEVICE) want(in, one->source, in->has[number_of(in, root_of(in, one->target))]);
+            int source = number_of(in, root_of(in, one->source)), target = number_of(in, root_of(in, one->target));
+            if (is_of_microbatches(in->function->buffers[source].space)) continue;
+            in->collectives[s][c] |= chosen(in->has[target], in->where[source] != 0 ? in->where[source] : in->all, false);
+            want(in, source, in->collectives[s][c]);
+            want(in, target, in->collectives[s][c]);
         }
 }
 
@@ -226,11 +231,8 @@ static void find_handings(staging *in) {
         for (; n < in->nests.n && in->nests.items[n].segment == s; n++)
             for (int w = 0; w < in->nests.items[n].nest->n_writes; w++)
                 hand(in, s, in->nests.items[n].kernel, in->nests.items[n].nest->writes[w], *in->nests.items[n].runs);
-        for (int c = 0; c < segment->n_collectives; c++) {
-            const dt_artifact_collective *one = &segment->collectives[c];
-            int stage = in->segments[s].collectives[c];
-            if (stage >= 0) hand(in, s, segment->n_device_kernels, one->target, dt_stage_only(stage));
-        }
+        for (int c = 0; c < segment->n_collectives; c++)
+            hand(in, s, segment->n_device_kernels, segment->collectives[c].target, in->collectives[s][c]);
     }
 }
 
@@ -245,6 +247,7 @@ static staging staging_of(const dt_artifact *artifact, int f, const dt_stage_cut
                     .arena = arena,
                     .variables = variables,
                     .segments = DT_NEW_ARRAY(arena, dt_staged_segment, function->n_segments),
+                    .collectives = DT_NEW_ARRAY(arena, dt_stage_set *, function->n_segments),
                     .has = DT_NEW_ARRAY(arena, dt_stage_set, function->n_buffers),
                     .where = DT_NEW_ARRAY(arena, dt_stage_set, function->n_buffers),
                     .maker = DT_NEW_ARRAY(arena, int, function->n_buffers),

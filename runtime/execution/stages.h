@@ -53,7 +53,7 @@ typedef struct dt_stage_handing {
 typedef struct dt_staged_segment {
     int n_units;
     const dt_stage_unit *units;
-    const int *collectives; /* [n_collectives] whose source it is; -1: what is there once, of shards, which everybody combines who has it */
+    const dt_stage_set *collectives; /* [n_collectives] who takes part: whose the microbatches' sources are; of what is there once who combines it */
 } dt_staged_segment;
 
 typedef struct dt_staged_function {
