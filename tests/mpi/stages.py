@@ -1,0 +1,35 @@
+"""--stages: processes that each have some layers of a model, and hand microbatches on to one another, leave the bytes of one process that has all:
+weights, slots, reports, evaluation and predictions; with dropout, statistics of the batch, tied tables, two optimizers, clipping, and with shards of the
+model. What is not to be is refused."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+import layouts
+from sharded import case, goes_on, new_folder, train
+from training import check, finish
+
+
+def stages(s):
+    return ["--stages", s]
+
+
+clipped = case("clipped")
+layouts.compare("openmpi", clipped, 6, [(2, 2), (4, 1)], *stages(2))
+layouts.compare("openmpi", clipped, 8, [(3, 1), (6, 1)], *stages(3))
+layouts.compare("openmpi", case("clipped", "--precision", "bf16"), 4, [(2, 1)], *stages(2))
+layouts.compare("openmpi", case("lamb"), 4, [(2, 1)], *stages(2))
+layouts.compare("openmpi", case("norms"), 4, [(2, 2)], *stages(2))
+layouts.compare("openmpi", case("gpt"), 8, [(4, 1)], *stages(2))
+layouts.compare("openmpi", case("gan"), 4, [(2, 1)], *stages(2))
+for name in ("penalty", "loop", "rows", "twice"):
+    layouts.compare("openmpi", case(name), 4, [(2, 2)], *stages(2))
+layouts.compare("openmpi", case("gpt", "-D", "shards=2"), 4, [(2, 1), (4, 1)], *stages(2))
+layouts.compare("openmpi", case("gpt", "-D", "shards=2"), 4, [(4, 1)], *stages(2), "--shards-over", 2)
+goes_on(clipped, 6, [(2, 1, *stages(2)), (3, 2), (1, 2), (3, 1, *stages(3)), (4, 1, *stages(2))])
+
+for name, n, flags, words in (("every", 2, stages(2), "cannot be cut apart"), ("clipped", 8, stages(8), "at most 3 stages"), ("clipped", 3, stages(2), "start 2, or a multiple"),
+                              ("clipped", 2, [*stages(2), "--shard-optimizer"], "--shard-optimizer"), ("clipped", 2, stages(65), "1 to 64 stages")):
+    said = train(case(name), n, new_folder(), "--max-steps", 1, *flags, expect=1)
+    check("--stages" in said and words in said, f"{name} {flags}: {said}")
+finish()
