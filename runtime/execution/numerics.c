@@ -164,10 +164,8 @@ static void look_at_shards(dt_executor *executor, const dt_operation_reduce *red
     const dt_tree_reduction *one = &reduce->reductions[0];
     const dt_over_shards *over = reduce->over_shards;
     bool is_once = over->position < 0;
-    dt_numerics what = {.place = DT_NUMERICS_SHARDS_SUM,
-                        .segment = over->segment,
-                        .position = is_once ? AFTER_KERNELS : over->position,
-                        .variable = -1};
+    dt_numerics what = {
+        .place = DT_NUMERICS_SHARDS_SUM, .segment = over->segment, .position = is_once ? AFTER_KERNELS : over->position, .variable = -1};
     snprintf(what.label, sizeof what.label, "%s", over->label);
     bool has_all = over->tensor->has_all_rows, has_own = over->tensor->has_rows && !has_all;
     int m = dt_executor_memory_microbatch_of(&executor->memory, over->values - executor->launches);

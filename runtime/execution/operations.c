@@ -518,8 +518,7 @@ static void append_within_at(builder *in, const dt_artifact_segment *segment, in
         const dt_artifact_collective *collective = &segment->collectives[c];
         if (!collective->is_within || collective->complete_after != n) continue;
         const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
-        dt_collective_part part =
-            shards_part(in, collective, own, (size_t)n_rows(in, tensor, microbatch) * n_elements(tensor), is_here);
+        dt_collective_part part = shards_part(in, collective, own, (size_t)n_rows(in, tensor, microbatch) * n_elements(tensor), is_here);
         part.nonblocking = n_together;
         part.place = DT_UNDER_WAY * rank + own % DT_UNDER_WAY;
         part.member = rank + 1;
