@@ -9,6 +9,9 @@
  * A kernel that runs once may be divided ("divided" in manifest.json): it is called n_parts times, in any order or at once, and each call does its
  * part of the work. Other kernels read neither field, and those of GPUs do not: one call does all parts.
  *
+ * Of a kernel that runs once a caller may leave out results, whose buffers are then NULL: nests are skipped whose first result nobody wants ("nests" in
+ * manifest.json).
+ *
  * Where processes share out an update (share.h), such a kernel does share `share` of `n_shares` of the nests that this is for, and its part of that.
  */
 #ifndef DT_ABI_LAUNCH_H

@@ -315,6 +315,33 @@ static void add_writes(cJSON *kernel_item, const dt_plan *plan, const dt_kernel_
     }
 }
 
+/* A number, once. */
+static void add_once(cJSON *array, int number) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, array) if (item->valueint == number) return;
+    cJSON_AddItemToArray(array, cJSON_CreateNumber(number));
+}
+
+/* What nests [first, end) load, and what they store, by places among the kernel's buffers. */
+static void add_touched(cJSON *array, const dt_kernel_function *kernel, int first, int end) {
+    cJSON *item = add_item(array), *loads = cJSON_AddArrayToObject(item, "reads"), *stores = cJSON_AddArrayToObject(item, "writes");
+    for (const dt_nest *nest = &kernel->nests[first]; nest < &kernel->nests[end]; nest++) {
+        for (int i = 0; i < nest->n_instructions; i++)
+            if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) add_once(loads, nest->instructions[i].address.buffer);
+        for (int s = 0; s < nest->n_stores; s++) add_once(stores, nest->stores[s].address.buffer);
+    }
+}
+
+/* What each nest of a kernel that runs once reads and writes, of those in one loop over rows together; of another kernel all of them. */
+static void add_nests(cJSON *kernel_item, const dt_kernel_function *kernel) {
+    cJSON *array = cJSON_AddArrayToObject(kernel_item, "nests");
+    for (int n = 0, end; n < kernel->n_nests; n = end) {
+        for (end = n + 1; end < kernel->n_nests && (!kernel->once || (kernel->nests[n].in_rows && kernel->nests[end].in_rows)); end++) {
+        }
+        add_touched(array, kernel, n, end);
+    }
+}
+
 static void add_kernels(cJSON *plan_item, const dt_compilation *compilation, const dt_cuda_program *cuda, int p) {
     const dt_plan *plan = compilation->plans[p];
     cJSON *array = cJSON_AddArrayToObject(plan_item, "kernels");
@@ -329,6 +356,7 @@ static void add_kernels(cJSON *plan_item, const dt_compilation *compilation, con
         if (dt_kernel_is_sharded(plan, kernel)) cJSON_AddTrueToObject(item, "sharded");
         add_integers(item, "buffers", kernel->buffers, kernel->n_buffers);
         add_writes(item, plan, kernel);
+        add_nests(item, kernel);
         if (kernel->for_examples) cJSON_AddTrueToObject(item, "for_examples");
         add_gathers(item, kernel);
         dt_kernel_count count = dt_kernel_count_of(compilation->arena, plan, kernel);

@@ -284,6 +284,7 @@ typedef struct dtrt_session_options {
                             */
     int64_t gather_rounds; /* with shard_parameters: in so many rounds of microbatches; 0: in as few as there is memory for */
     int64_t shards_over;   /* so many processes have a part each of the shards of the model (mesh model = M), and the same examples; 0: 1 */
+    int64_t stages;        /* the layers of the model are cut into so many stages, of which each process has one; 0: 1 */
 } dtrt_session_options;
 
 /* Allocates all that steps need: no memory is allocated inside them. `options` or NULL. Variables are 0 until dtrt_initialize, a load or a write.
@@ -550,6 +551,7 @@ typedef struct dtrt_info_options {
     int shard_parameters;  /* as with --shard-parameters */
     int64_t gather_rounds; /* as with --gather-rounds; 0: 1 */
     int64_t shards_over;   /* as with --shards-over; 0: 1 */
+    int64_t stages;        /* as with --stages; 0: 1 */
 } dtrt_info_options;
 
 /* What `dtrun info` prints. No code of the program is run. `options` or NULL. Texts of this section are freed with dtrt_free. */

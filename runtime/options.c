@@ -109,6 +109,10 @@ const dt_option dt_run_option_rows[] = {
      "Of a program with `mesh model = M`: K processes have M / K shards each of the model, and compute the same examples; K divides M (default: 1, "
      "each process has all shards). Same bits, same checkpoints",
      WHOLE(shards_over, 1), ALIKE("has --shards-over (0: none):"), IN_SESSION(shards_over), IN_INFO(shards_over)},
+    {DT_FOR_STEPS & ~DT_FOR_SERVED, "stages", "S", 2,
+     "Cut the layers of the model into S stages, one behind the other: each process has the layers of one, and microbatches go from stage to stage "
+     "(default: 1, each process has all layers). Same bits, same checkpoints",
+     WHOLE(stages, 1), ALIKE("has --stages (0: none):"), IN_SESSION(stages), IN_INFO(stages)},
     {DT_FOR_TRAINS, "rows", NULL, 2,
      "On CPUs, of a table of which steps take rows alone, update the rows that a batch names (`dtrun info` says of which). Same bits",
      LEVEL(by_rows, DT_BY_ROWS_EXACTLY), ALIKE("has --rows (1), --lazy-rows (2) or neither (0):")},
@@ -158,6 +162,7 @@ const dt_option dt_run_option_rows[] = {
     {DT_FOR_INFO, "gather-rounds", "N", 2, "With --processes and --shard-parameters: as `dtrun train --gather-rounds` exchanges (default: 1)",
      WHOLE(gather_rounds, 1)},
     {DT_FOR_INFO, "shards-over", "K", 2, "With --processes: as `dtrun train --shards-over` exchanges (default: 1)", WHOLE(shards_over, 1)},
+    {DT_FOR_INFO, "stages", "S", 2, "With --processes: as `dtrun train --stages` exchanges (default: 1)", WHOLE(stages, 1)},
     {DT_FOR_INFO, "replicas", "V", 2, "With --processes: shards of the global batch, dealt to them (default: 1)", WHOLE(replicas, 1)},
     {DT_FOR_INFO, "global-batch", "N", 2,
      "With --processes: examples a step, over all replicas (default: batch(n) of the data, or the most that fit, for each replica)",

@@ -38,6 +38,7 @@ typedef struct dt_run_options {
     bool shard_parameters;
     int64_t gather_rounds;   /* 0: not said */
     int64_t shards_over;     /* the same */
+    int64_t stages;          /* the same */
     dt_by_rows by_rows;      /* of train */
     double deadline_seconds; /* 0: not said */
     dt_processes *processes; /* of the run, each of which makes this call; NULL: this is the only one */

@@ -58,6 +58,7 @@ dt_status *dt_run_describe_session(const dt_run_options *options, dt_session_opt
     about->shard_parameters = options->shard_parameters;
     about->gather_rounds = options->gather_rounds;
     about->shards_over = options->shards_over;
+    about->stages = options->stages;
     about->by_rows = options->by_rows;
     about->processes = options->processes;
     about->timeline = options->timeline;

@@ -94,6 +94,7 @@ static void print_function(dt_c_function *f, int first, int n_nests) {
         for (int k = 0, used = 0; k < n_nests && !used; k++)
             if ((used = uses(&nests[k], b)))
                 dt_text_format(f->out, "%s *const b%d = buffers[%d];\n", dt_c_memory_type(f->plan->buffers[kernel->buffers[b]].dtype), b, b);
+    if (kernel->once && nests[0].n_stores > 0) dt_text_format(f->out, "if (buffers[%d] == 0) return;\n", nests[0].stores[0].address.buffer);
     if (nests[0].in_rows) {
         inside_row(f, nests, n_nests);
     } else {

@@ -63,6 +63,14 @@ static void load_buffer(dt_llvm_emitter *e, int b) {
     if (name != NULL) LLVMSetValueName2(e->buffers[b], name, strlen(name));
 }
 
+/* Of a kernel that runs once: whether anybody wants what nests make. NULL: it is no such kernel. */
+static LLVMBasicBlockRef if_wanted(dt_llvm_emitter *e, const dt_nest *nests) {
+    if (!e->at_work.kernel->once || nests->n_stores == 0) return NULL;
+    const int result = nests->stores[0].address.buffer;
+    load_buffer(e, result);
+    return dt_llvm_if_begin(e, LLVMBuildICmp(e->builder, LLVMIntNE, e->buffers[result], LLVMConstNull(e->pointer), ""), true);
+}
+
 /* Those of nests that are written here, and do not call a routine. */
 static void load_buffers(dt_llvm_emitter *e, const dt_kernel_repeats *repeats) {
     const dt_kernel_function *kernel = e->at_work.kernel;
@@ -212,12 +220,14 @@ static void part_of_nest(dt_llvm_emitter *e, const dt_nest *nest) {
 }
 
 void dt_llvm_piece(dt_llvm_emitter *e, const dt_nest *nests, int n_nests, LLVMValueRef row) {
+    LLVMBasicBlockRef join = row == NULL ? if_wanted(e, nests) : NULL;
     if (row != NULL)
         row_of_piece(before_rows(e, nests, n_nests, nests, n_nests), n_nests, row);
     else if (e->at_work.kernel->divided)
         part_of_nest(e, nests);
     else
         dt_llvm_nest_emit(dt_llvm_nest_prepare(e, nests, NULL, 0), 0);
+    if (join != NULL) dt_llvm_if_end(e, join);
 }
 
 static void all_nests(dt_llvm_emitter *e, const dt_kernel_repeats *repeats) {
@@ -225,11 +235,13 @@ static void all_nests(dt_llvm_emitter *e, const dt_kernel_repeats *repeats) {
     for (int k = 0, end; k < kernel->n_nests; k = end) {
         bool in_rows = kernel->nests[k].in_rows;
         for (end = k + 1; end < kernel->n_nests && kernel->nests[end].in_rows == in_rows;) end++;
+        LLVMBasicBlockRef join = in_rows ? if_wanted(e, &kernel->nests[k]) : NULL;
         if (in_rows)
             row_group(e, repeats, k, end);
         else
             for (k = call_routines(e, repeats, k, end, NULL); k < end; k = call_routines(e, repeats, k + 1, end, NULL))
                 dt_llvm_piece(e, &kernel->nests[k], 1, NULL);
+        if (join != NULL) dt_llvm_if_end(e, join);
     }
 }
 

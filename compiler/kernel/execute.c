@@ -435,6 +435,8 @@ void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_fun
         int end = n + 1;
         if (kernel->divided && kernel->nests[n].part_iterations == 0 && launch->part != 0) {
             ; /* part 0 does all of it */
+        } else if (kernel->once && kernel->nests[n].n_stores > 0 && buffers[kernel->nests[n].stores[0].address.buffer] == NULL) {
+            ; /* nobody wants it */
         } else if (!kernel->nests[n].in_rows) {
             run_nest(arena, run, of_nests, n, NULL, 0);
         } else {

@@ -317,7 +317,7 @@ class Program(_dt.Program):
                 checkpoints: Path | None = None, forward_only: bool = False, ignore_bad_index: bool = False, libraries: bool = True,
                 deadline: float = 0, check_numerics: bool = False, measure_kernels: bool = False, timeline_steps: int = 0,
                 processes: Processes | None = None, shard_optimizer: bool = False, shard_parameters: bool = False,
-                gather_rounds: int = 0, shards_over: int = 0, fast_sums: bool = False, placement: str = "mirrored", by_rows: str | None = None,
+                gather_rounds: int = 0, shards_over: int = 0, stages: int = 0, fast_sums: bool = False, placement: str = "mirrored", by_rows: str | None = None,
                 data_check: bool = True) -> Session:
         """Put the variables of the program on devices, with new values from the seed.
 
@@ -341,6 +341,7 @@ class Program(_dt.Program):
         - `shard_parameters`: each process keeps its share of the parameters and of the slots, and gathers those of a layer when it computes it.
         - `gather_rounds`: with `shard_parameters`, in so many rounds of microbatches; 0: in as few as there is memory for.
         - `shards_over`: so many processes have a part each of the shards of the model (`mesh model = M`), and the same examples; 0: each has all.
+        - `stages`: the layers of the model are cut into so many stages, of which each process has one; 0: each has all.
         - `fast_sums`: MPI, or NCCL, adds up sums over processes, and their bits are not promised.
         - `placement`: `"mirrored"`, each of several devices has and updates the variables; `"central"`, the first one has the optimizer's slots and
           updates, and the others compute. The same bits.
@@ -355,7 +356,7 @@ class Program(_dt.Program):
                                forward_only=forward_only, ignore_bad_index=ignore_bad_index, no_libraries=not libraries, deadline=deadline,
                                data=None if data is None else os.fspath(data), check_numerics=check_numerics, measure_kernels=measure_kernels,
                                timeline_steps=timeline_steps, processes=processes, shard_optimizer=shard_optimizer,
-                               shard_parameters=shard_parameters, gather_rounds=gather_rounds, shards_over=shards_over, fast_sums=fast_sums,
+                               shard_parameters=shard_parameters, gather_rounds=gather_rounds, shards_over=shards_over, stages=stages, fast_sums=fast_sums,
                                placement=placement, by_rows=by_rows, no_data_check=not data_check)
 
     def info(self) -> str:

@@ -337,6 +337,7 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
                             "shard_parameters",
                             "gather_rounds",
                             "shards_over",
+                            "stages",
                             "fast_sums",
                             "placement",
                             "by_rows",
@@ -346,12 +347,13 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
     if (module == NULL) return NULL;
     dtrt_session_options options = DTRT_INIT(dtrt_session_options);
     PyObject *program, *as_array, *listener, *processes;
-    long long threads, replicas, global_batch, seed, timeline_steps, gather_rounds, shards_over;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OOzLLLLpppdzppLOppLLpzzp", names, module->program, &program, &as_array, &listener,
+    long long threads, replicas, global_batch, seed, timeline_steps, gather_rounds, shards_over, stages;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OOzLLLLpppdzppLOppLLLpzzp", names, module->program, &program, &as_array, &listener,
                                      &options.devices, &threads, &replicas, &global_batch, &seed, &options.forward_only, &options.ignore_bad_index,
                                      &options.no_libraries, &options.deadline_seconds, &options.data, &options.check_numerics,
                                      &options.measure_kernels, &timeline_steps, &processes, &options.shard_optimizer, &options.shard_parameters,
-                                     &gather_rounds, &shards_over, &options.fast_sums, &options.placement, &options.by_rows, &options.no_data_check))
+                                     &gather_rounds, &shards_over, &stages, &options.fast_sums, &options.placement, &options.by_rows,
+                                     &options.no_data_check))
         return NULL;
     if (processes != Py_None && !PyObject_TypeCheck(processes, module->processes))
         return PyErr_SetString(PyExc_TypeError, "processes: dt.Processes() are, or None"), NULL;
@@ -371,6 +373,7 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
     options.timeline_steps = timeline_steps;
     options.gather_rounds = gather_rounds;
     options.shards_over = shards_over;
+    options.stages = stages;
     options.event = dtpy_on_event;
     options.context = self;
     self->listener = listener;

@@ -120,6 +120,12 @@ typedef struct dt_artifact_gather {
     dt_share share;
 } dt_artifact_gather;
 
+/* What a nest of a kernel reads and writes: buffers, each once. */
+typedef struct dt_artifact_nest {
+    int n_reads, n_writes;
+    const int *reads, *writes;
+} dt_artifact_nest;
+
 typedef struct dt_artifact_kernel {
     const char *name;  /* symbol in the object */
     const char *lines; /* "fashion_cnn.dt:14", for people */
@@ -133,7 +139,9 @@ typedef struct dt_artifact_kernel {
     const int *buffers;
     int n_writes; /* of these, what it writes that is there once for all replicas: DEVICE and VARIABLE */
     const int *writes;
-    int n_gathers; /* where the update is shared out, what everybody needs of what it has written; of a divided kernel */
+    int n_nests;
+    const dt_artifact_nest *nests; /* [n_nests] of one that runs once each by itself: who does without what it writes is not run. Else all as one */
+    int n_gathers;                 /* where the update is shared out, what everybody needs of what it has written; of a divided kernel */
     const dt_artifact_gather *gathers;
     dt_artifact_amount flops, bytes; /* floating-point work, and memory that must cross its border, as counted by the compiler; 0: not said */
     int n_launches;                  /* of a GPU's plan: what the kernel is there, one after another; else 0 */

@@ -170,6 +170,30 @@ static dt_status *read_writes(dt_artifact_reader *reader, const dt_json *object,
     return NULL;
 }
 
+/* Places among the kernel's buffers become buffers. */
+static dt_status *read_touched(dt_artifact_reader *reader, const dt_json *nest, const char *key, const dt_artifact_kernel *kernel, int *n,
+                               const int **buffers) {
+    const int *places;
+    DT_TRY(dt_artifact_read_indices(reader, nest, key, kernel->n_buffers, n, &places));
+    int *found = DT_NEW_ARRAY(reader->arena, int, *n);
+    for (int i = 0; i < *n; i++) found[i] = kernel->buffers[places[i]];
+    *buffers = found;
+    return NULL;
+}
+
+static dt_status *read_nests(dt_artifact_reader *reader, const dt_json *object, dt_artifact_kernel *kernel) {
+    dt_json array;
+    if (!dt_json_has(object, "nests")) return NULL;
+    DT_TRY(dt_json_array(object, "nests", &array, &kernel->n_nests));
+    dt_artifact_nest *nests = DT_NEW_ARRAY(reader->arena, dt_artifact_nest, kernel->n_nests);
+    kernel->nests = nests;
+    for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
+        DT_TRY(read_touched(reader, &item, "reads", kernel, &nests[item.index].n_reads, &nests[item.index].reads));
+        DT_TRY(read_touched(reader, &item, "writes", kernel, &nests[item.index].n_writes, &nests[item.index].writes));
+    }
+    return NULL;
+}
+
 /* Whoever computes examples has room for all of it. */
 static dt_status *read_gathers(dt_artifact_reader *reader, const dt_json *object, const dt_artifact_function *function, dt_artifact_kernel *kernel) {
     dt_json array;
@@ -229,6 +253,7 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
         }
         DT_TRY(read_kernel_buffers(reader, &item, function, kernel));
         DT_TRY(read_writes(reader, &item, function, kernel));
+        DT_TRY(read_nests(reader, &item, kernel));
         DT_TRY(read_gathers(reader, &item, function, kernel));
         DT_TRY(read_amount(&item, "flops_per_row", &kernel->flops.per_row));
         DT_TRY(read_amount(&item, "flops_fixed", &kernel->flops.fixed));

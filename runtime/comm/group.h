@@ -29,8 +29,7 @@
 
 enum {
     DT_NONBLOCKING_NOT_FIRST = -1,
-    DT_NONBLOCKING_PLACES = 2, /* that nonblocking collectives take by turns, so that one is under way while another's results are used */
-    DT_TO_ALL = -1
+    DT_NONBLOCKING_PLACES = 2 /* that nonblocking collectives take by turns, so that one is under way while another's results are used */
 };
 
 /* One collective of a segment, as a member has it. A row is whatever is split: `n` elements of it. Of what combines shards (SHARD_REDUCE) there is
@@ -62,8 +61,8 @@ typedef struct dt_collective_part {
     dt_mesh_axis axis; /* among which processes it crosses; of SHARD_REDUCE it is MODEL */
     int member;        /* 0: it is of all members. Else of the one of rank member - 1 alone, who starts it and waits for it: others name neither
                           source nor target. Of what is nonblocking */
-    int from, to; /* of STAGES, an ALL_GATHER of one process's: of n elements stage `from` has all, and `to` gets them, or DT_TO_ALL. Both name one
-                     target: where it is, and where it is wanted. It is nonblocking */
+    int from;          /* of STAGES, an ALL_GATHER: stage `from` has all n elements, */
+    uint64_t to;       /* and these stages, bit s is stage s, get them. All of these name one target: where it is, or is wanted. It is nonblocking */
     const char *label;
 } dt_collective_part;
 

@@ -187,11 +187,10 @@ static dt_status *judge(const dtrt_session *session, const record *all, int n, d
     for (int p = 0; p < n; p++)
         if (all[p].code != DT_OK) return dt_error((dt_code)all[p].code, "process %d: %s", p, all[p].message);
     for (int p = 1; p < n; p++) DT_TRY(compare(all, p));
-    int64_t over = call->has_rows ? dt_session_get_options(session->session)->shards_over : 1; /* so many processes have the same rows */
     call->rows = 0;
     call->stops = false;
     for (int p = 0; p < n; p++) {
-        if (over <= 1 || p % over == 0) call->rows += all[p].rows;
+        if (!call->has_rows || dt_session_gives_rows(session->session, p)) call->rows += all[p].rows;
         call->stops = call->stops || all[p].stops != 0;
     }
     return call->has_rows && !call->stops ? check_rows(session, all, n, call->rows) : NULL;

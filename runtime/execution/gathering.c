@@ -3,7 +3,6 @@
 
 #include "runtime/execution/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The layers of a function, on the way. */
@@ -213,22 +212,10 @@ static void place_sums(finder *in, dt_gathered_function *made, int n_rounds, int
 
 /* ---- what is there once ---- */
 
-typedef struct placed {
-    int64_t offset, end; /* where the plan has it */
-    int buffer;
-} placed;
-
-static int compare_places(const void *a, const void *b) {
-    const placed *left = a, *right = b;
-    return left->offset < right->offset ? -1 : left->offset > right->offset;
-}
-
 /* Shares of sums get places of their own, what is laid out has its layer's; the rest moves together: what shares memory goes on to. */
 static void place_device(finder *in, dt_gathered_function *made, dt_held_share own, int64_t *most) {
     const dt_artifact_function *function = in->function;
-    placed *rest = DT_NEW_ARRAY(in->arena, placed, function->n_buffers);
-    int64_t end = 0, covered = 0, removed = 0; /* of the plan's space: up to where somebody is, and what nobody is in before */
-    int n = 0;
+    bool *is_rest = DT_NEW_ARRAY(in->arena, bool, function->n_buffers);
     for (int s = 0; s < function->n_segments; s++)
         for (int l = 0; l < made->segments[s].n; l++)
             for (int i = 0; i < made->segments[s].layers[l].n_sums; i++) {
@@ -241,15 +228,9 @@ static void place_device(finder *in, dt_gathered_function *made, dt_held_share o
     for (int b = 0; b < function->n_buffers; b++) {
         const dt_artifact_buffer *buffer = &function->buffers[b];
         bool is_placed = buffer->space == DT_MEMORY_DEVICE && buffer->root == b && !buffer->tensor.has_all_rows && made->device[b] != DT_NOT_PLACED;
-        if (is_placed && made->shares[b].unit == 0) rest[n++] = (placed){buffer->offset, buffer->offset + dt_memory_padded(buffer->bytes), b};
+        is_rest[b] = is_placed && made->shares[b].unit == 0;
     }
-    qsort(rest, (size_t)n, sizeof *rest, compare_places);
-    for (int i = 0; i < n; i++) {
-        if (rest[i].offset > covered) removed += rest[i].offset - covered;
-        made->device[rest[i].buffer] = rest[i].offset - removed;
-        dt_memory_raise_to(&covered, rest[i].end);
-    }
-    end = covered - removed;
+    int64_t end = dt_close_gaps(function, is_rest, made->device, in->arena);
     for (int b = 0; b < function->n_buffers; b++) {
         dt_byte_range share = dt_memory_share_of_tensor(made->shares[b], &function->buffers[b].tensor, own);
         if (made->shares[b].unit > 0) made->device[b] = dt_memory_take(&end, dt_memory_padded(share.n_bytes));

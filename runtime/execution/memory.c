@@ -151,6 +151,10 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
         dt_memory_raise_to(&device, is_placed ? domain->gathering->device_bytes : artifact->functions[f].bytes.device);
         dt_memory_raise_to(&gathered, artifact->functions[f].gathered.device);
     }
+    if (domain->stages != NULL) {
+        domain->staged = dt_stage_memory_of(artifact, wanted, domain->stages, domain->stage, arena);
+        device = domain->staged->bytes.device;
+    }
     if (!dt_memory_domain_is_whole(domain)) {
         device = domain->placement->bytes.device;
         gathered = domain->placement->gathered.device;
@@ -172,6 +176,12 @@ static void lay_spaces_out(dt_executor_memory *memory, int wanted) {
         if (!dt_memory_has(artifact, wanted, f)) continue;
         raise_all_to(&bytes, &artifact->functions[f].bytes);
         raise_all_to(&gathered, &artifact->functions[f].gathered);
+    }
+    if (memory->domain->staged != NULL) {
+        const dt_stage_memory *staged = memory->domain->staged;
+        bytes = staged->bytes;
+        memory->arrival_space = dt_memory_take(&memory->bytes, product(product(staged->arrival_bytes, n_shards), memory->n_together + 1));
+        lay_space_out(&memory->across_space, memory->sums_across.n_slots, n_shards, staged->across_bytes, gathered.partial, n, &memory->bytes);
     }
     lay_space_out(&memory->scratch_space, memory->n_together, n_shards, bytes.scratch, gathered.scratch, n, &memory->bytes);
     if (memory->domain->gathering != NULL) {
@@ -223,20 +233,43 @@ static void lay_slots_out(dt_executor_memory *memory, int wanted, dt_arena *aren
     memory->input_space = dt_memory_take(&memory->bytes, product(memory->slot_bytes, memory->slots));
 }
 
+/* What the stage does, and how many microbatches are under way on it. */
+static void plan_orders(dt_executor_memory *memory, int wanted, dt_arena *arena) {
+    const dt_artifact *artifact = memory->artifact;
+    const dt_memory_domain *domain = memory->domain;
+    const dt_stage_order **orders = DT_NEW_ARRAY(arena, const dt_stage_order *, artifact->n_functions);
+    memory->orders = orders;
+    memory->n_together = 1;
+    for (int f = 0; f < artifact->n_functions; f++) {
+        const dt_artifact_function *function = &artifact->functions[f];
+        dt_stage_order *of_function = DT_NEW_ARRAY(arena, dt_stage_order, function->n_segments);
+        orders[f] = of_function;
+        for (int s = 0; s < function->n_segments && dt_memory_has(artifact, wanted, f); s++) {
+            of_function[s] =
+                dt_stage_orders(&domain->stages->functions[f].segments[s], domain->stages->n, memory->n_microbatches, arena)[domain->stage];
+            if (of_function[s].n_in_flight > memory->n_together) memory->n_together = of_function[s].n_in_flight;
+        }
+    }
+}
+
 void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind *kind, int wanted, dt_arena *arena) {
     memory->bytes = 0;
     memory->memory = not_allocated(memory->domain);
     memory->slots = kind->reads_host ? 0 : DT_INPUT_SLOTS;
     const dt_memory_domain *domain = memory->domain;
-    int n = memory->n_microbatches, n_all = memory->n_all_microbatches;
+    int n = memory->n_microbatches, n_all = memory->n_all_microbatches, n_last = 1;
     bool gathers = domain->gathering != NULL, has_rounds = dt_executor_memory_has_rounds(memory);
-    if (has_rounds) memory->n_together = gathers ? (n + domain->n_rounds - 1) / domain->n_rounds : n < DT_UNDER_WAY ? n : DT_UNDER_WAY;
+    if (domain->stages != NULL)
+        plan_orders(memory, wanted, arena);
+    else if (has_rounds)
+        memory->n_together = gathers ? (n + domain->n_rounds - 1) / domain->n_rounds : n < DT_UNDER_WAY ? n : DT_UNDER_WAY;
     if (memory->n_together == 0) memory->n_together = 1;
-    int n_in_last_round = n > 0 ? (n - 1) % memory->n_together + 1 : 1;
-    dt_partial_sums together = dt_partial_sums_plan(arena, memory->first_microbatch, n, has_rounds ? n_in_last_round : memory->n_together,
-                                                    has_rounds ? memory->n_together : 1, n_all);
-    memory->sums = gathers ? dt_partial_sums_plan(arena, memory->first_microbatch, n, 1, 1, n_all) : together;
-    if (gathers) memory->sums_across = together;
+    if (!has_rounds) n_last = memory->n_together;
+    if (has_rounds && domain->stages == NULL && n > 0) n_last = (n - 1) % memory->n_together + 1; /* the last round */
+    dt_partial_sums together = dt_partial_sums_plan(arena, memory->first_microbatch, n, n_last, has_rounds ? memory->n_together : 1, n_all);
+    bool one_by_one = gathers || domain->stages != NULL;
+    memory->sums = one_by_one ? dt_partial_sums_plan(arena, memory->first_microbatch, n, 1, 1, n_all) : together;
+    if (one_by_one) memory->sums_across = together;
     lay_exchange_out(memory, wanted);
     lay_spaces_out(memory, wanted);
     if (memory->slots > 0) lay_slots_out(memory, wanted, arena);
@@ -244,10 +277,16 @@ void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind
 
 /* ---- addresses ---- */
 
-/* Where a buffer is, for that shard, in space number `i` of those that lie in `of`. */
-static char *place_in(const dt_executor_memory *memory, char *of, const dt_space_layout *space, int64_t i, const dt_artifact_buffer *buffer,
-                      int shard) {
-    int64_t offset = buffer->tensor.has_all_rows ? space->gathered + buffer->offset * memory->n_all_microbatches : buffer->offset;
+static const dt_stage_places *places_of(const dt_executor_memory *memory, int f) {
+    return memory->domain->staged != NULL ? &memory->domain->staged->functions[f] : NULL;
+}
+
+/* Where root b is, for that shard, in space number `i` of those that lie in `of`. */
+static char *place_in(const dt_executor_memory *memory, char *of, const dt_space_layout *space, int64_t i, int f, int b, int shard) {
+    const dt_artifact_buffer *buffer = &memory->artifact->functions[f].buffers[b];
+    const dt_stage_places *places = places_of(memory, f);
+    int64_t offset = places != NULL ? places->offsets[b] : buffer->offset;
+    if (buffer->tensor.has_all_rows) offset = space->gathered + buffer->offset * memory->n_all_microbatches;
     if (buffer->sharded) offset += shard * space->shard_stride;
     return of + space->start + i * space->stride + offset;
 }
@@ -260,15 +299,17 @@ static const dt_gathered_function *gathered_of(const dt_executor_memory *memory,
 
 const dt_partial_sums *dt_executor_memory_sums(const dt_executor_memory *memory, int f, int b) {
     const dt_gathered_function *gathered = gathered_of(memory, f);
-    return gathered != NULL && gathered->sums[b].kind == DT_SUM_ACROSS ? &memory->sums_across : &memory->sums;
+    const dt_stage_places *places = places_of(memory, f);
+    bool is_across = gathered != NULL ? gathered->sums[b].kind == DT_SUM_ACROSS : places != NULL && places->is_across[b];
+    return is_across ? &memory->sums_across : &memory->sums;
 }
 
 char *dt_executor_memory_partial(const dt_executor_memory *memory, int f, int b, int shard, int slot) {
     const dt_artifact_buffer *buffer = &memory->artifact->functions[f].buffers[b];
     const dt_gathered_function *gathered = gathered_of(memory, f);
     const dt_space_layout *space = &memory->partial_space;
-    if (gathered != NULL && gathered->sums[b].kind == DT_SUM_ACROSS) space = &memory->across_space;
-    if (gathered == NULL || buffer->tensor.has_all_rows) return place_in(memory, memory->memory, space, slot, buffer, shard);
+    if (dt_executor_memory_sums(memory, f, b) == &memory->sums_across) space = &memory->across_space;
+    if (gathered == NULL || buffer->tensor.has_all_rows) return place_in(memory, memory->memory, space, slot, f, b, shard);
     if (gathered->sums[b].kind == DT_SUM_LEAVES) {
         space = &memory->leaving_space;
         slot += gathered->sums[b].place * memory->sums.n_slots;
@@ -281,7 +322,7 @@ static char *device_address(const dt_executor_memory *memory, int f, int b, int 
     const dt_artifact_buffer *buffer = &memory->artifact->functions[f].buffers[b];
     const dt_memory_domain *domain = memory->domain;
     const dt_gathered_function *gathered = gathered_of(memory, f);
-    if (gathered == NULL || buffer->tensor.has_all_rows) return place_in(memory, domain->memory, &domain->device_space, 0, buffer, shard);
+    if (gathered == NULL || buffer->tensor.has_all_rows) return place_in(memory, domain->memory, &domain->device_space, 0, f, b, shard);
     assert(gathered->device[b] != DT_NOT_PLACED);
     dt_byte_range own = dt_memory_share_of_tensor(gathered->shares[b], &buffer->tensor, domain->layout.parameters);
     return domain->memory + domain->device_space.start + gathered->device[b] - own.first;
@@ -294,17 +335,26 @@ static int scratch_of(const dt_executor_memory *memory, int microbatch) {
     return first >= 0 && microbatch > first ? microbatch - first : 0;
 }
 
+/* Of what arrives from another stage. */
+static char *arrival_address(const dt_executor_memory *memory, int64_t offset, int microbatch, int shard) {
+    const dt_memory_domain *domain = memory->domain;
+    int64_t place = microbatch % (memory->n_together + 1) * domain->n_shards + shard;
+    return memory->memory + memory->arrival_space + place * domain->staged->arrival_bytes + offset;
+}
+
 char *dt_executor_memory_address(const dt_executor_memory *memory, int f, int b, int microbatch, int shard, int slot) {
     const dt_artifact_function *function = &memory->artifact->functions[f];
     const dt_artifact_buffer *buffer = &function->buffers[b];
     const dt_memory_domain *domain = memory->domain;
+    const dt_stage_places *places = places_of(memory, f);
     assert(shard < domain->n_shards);
+    if (places != NULL && places->arrivals[b] >= 0) return arrival_address(memory, places->arrivals[b], microbatch, buffer->sharded ? shard : 0);
     switch (buffer->space) {
     case DT_MEMORY_VARIABLE: return dt_memory_domain_variable(domain, buffer->variable, shard);
     case DT_MEMORY_DEVICE: return device_address(memory, f, b, shard);
-    case DT_MEMORY_SCRATCH: return place_in(memory, memory->memory, &memory->scratch_space, scratch_of(memory, microbatch), buffer, shard);
+    case DT_MEMORY_SCRATCH: return place_in(memory, memory->memory, &memory->scratch_space, scratch_of(memory, microbatch), f, b, shard);
     case DT_MEMORY_PARTIAL: return dt_executor_memory_partial(memory, f, b, shard, dt_executor_memory_sums(memory, f, b)->slots[microbatch]);
-    case DT_MEMORY_REPLICA: return place_in(memory, memory->memory, &memory->microbatch_space, microbatch, buffer, shard);
+    case DT_MEMORY_REPLICA: return place_in(memory, memory->memory, &memory->microbatch_space, microbatch, f, b, shard);
     case DT_MEMORY_CONSTANT: return (char *)memory->artifact->constants + buffer->offset; /* kernels do not write constants */
     case DT_MEMORY_INPUT:
         assert(memory->slots > 0);

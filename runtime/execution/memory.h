@@ -31,6 +31,7 @@
 #include "runtime/execution/gathering.h"
 #include "runtime/execution/partial_sums.h"
 #include "runtime/execution/placement.h"
+#include "runtime/execution/stage_memory.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,6 +92,9 @@ typedef struct dt_memory_domain {
     int first_shard, n_shards;     /* logical shards that it holds; n_shards 0, which laying out replaces: all */
     dt_microbatch_range holds;     /* microbatches of this process: read where it holds some shards of all */
     const dt_placement *placement; /* NULL: it has, and runs, all that is there once */
+    const dt_stages *stages;       /* NULL: the model is not cut into stages, */
+    int stage;                     /* of which the domain is of this one */
+    const dt_stage_memory *staged; /* where the stage has what it has; laying out sets it */
     bool is_allocated;
     char *memory; /* until it is allocated, an address that no other domain has: lists are made of such addresses to see how long they are */
     int64_t bytes;
@@ -109,11 +113,13 @@ typedef struct dt_executor_memory {
     const dt_memory_domain *domain;
     int first_microbatch, n_microbatches, n_all_microbatches;
     int n_together; /* microbatches, the last ones, that go through a segment together: at least 1; where all go in rounds
-                       (dt_executor_memory_has_rounds), those of a round, which laying out sets */
+                       (dt_executor_memory_has_rounds), those of a round, or that are under way at a time, which laying out sets */
     dt_microbatches rows;
-    int slots;                   /* of inputs: 0 or DT_INPUT_SLOTS */
-    dt_partial_sums sums;        /* of its microbatches: which slot of the partial space is whose */
-    dt_partial_sums sums_across; /* the same of what several layers add to, through which a round's microbatches go together */
+    int slots;                           /* of inputs: 0 or DT_INPUT_SLOTS */
+    dt_partial_sums sums;                /* of its microbatches: which slot of the partial space is whose */
+    dt_partial_sums sums_across;         /* the same of what several layers, or units of a stage, add to, through which microbatches go together */
+    const dt_stage_order *const *orders; /* [n_functions][n_segments] of a stage: what it does of its microbatches; NULL: there are no stages */
+    int64_t arrival_space;               /* of a stage: n_together + 1 places for what arrives */
 
     bool is_allocated;
     char *memory; /* the same */
@@ -148,9 +154,11 @@ bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variabl
 /* Whether the domain has a variable, or a buffer of the spaces VARIABLE and DEVICE, which is a root; and whether it runs a kernel that runs once. */
 static inline bool dt_memory_domain_is_whole(const dt_memory_domain *domain) { return domain->placement == NULL || domain->number == 0; }
 static inline bool dt_memory_domain_has_variable(const dt_memory_domain *domain, int variable) {
+    if (domain->stages != NULL) return dt_stage_is_in(domain->stages->variables[variable], domain->stage);
     return dt_memory_domain_is_whole(domain) || domain->placement->variables[variable];
 }
 static inline bool dt_memory_domain_has_buffer(const dt_memory_domain *domain, int function, const dt_artifact_buffer *buffers, int buffer) {
+    if (domain->stages != NULL) return dt_stage_is_in(domain->stages->functions[function].has[buffer], domain->stage);
     if (buffers[buffer].space == DT_MEMORY_VARIABLE) return dt_memory_domain_has_variable(domain, buffers[buffer].variable);
     return dt_memory_domain_is_whole(domain) || domain->placement->functions[function].common[buffer];
 }
@@ -163,9 +171,10 @@ static inline bool dt_memory_domain_lacks_shards(const dt_memory_domain *domain,
     return domain->n_shards < artifact->n_shards;
 }
 /* Whether all microbatches go through segments in rounds, those of a round together: where parameters are gathered, and where shards of a microbatch
- * are combined with other processes', while the next microbatch is computed. */
+ * are combined with other processes', while the next microbatch is computed. On a stage so many are under way at a time. */
 static inline bool dt_executor_memory_has_rounds(const dt_executor_memory *memory) {
-    return memory->domain->gathering != NULL || dt_memory_domain_lacks_shards(memory->domain, memory->artifact);
+    const dt_memory_domain *domain = memory->domain;
+    return domain->gathering != NULL || domain->stages != NULL || dt_memory_domain_lacks_shards(domain, memory->artifact);
 }
 /* Number `shard` of all among those that it holds; -1: it does not. */
 static inline int dt_memory_domain_find_shard(const dt_memory_domain *domain, int shard) {

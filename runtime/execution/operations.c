@@ -1,31 +1,11 @@
 /* operations: see operations.h. */
-#include "runtime/execution/operations.h"
+#include "runtime/execution/operations_builder.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 
-/* The list of one function, on the way. */
-typedef struct builder {
-    const dt_operations_options *options;
-    const dt_executor_memory *memory;
-    const dt_artifact_function *function;
-    int number; /* of the function */
-    int slot;
-    int shard;                    /* of those that are held: whose sharded buffers are meant */
-    const dt_artifact_step *step; /* whose function it is; NULL: it is no step's */
-    int n_aggregates;
-    int collective;                  /* number of the next one */
-    int within;                      /* number of the first one within the segment, which microbatches have each for itself */
-    int segment, position;           /* of the next launch: which one of its segment it is, for a microbatch */
-    int64_t *iterations;             /* [n_loops] where the launches to be added are */
-    const dt_segment_layers *layers; /* [n_segments] NULL: all parameters are whole */
-    const dt_layer *layer;           /* whose parameters are gathered, in this place of the domain; NULL: none */
-    int place;
-    bool apart; /* executors of the domain have done something each for itself since they last met */
-    dt_arena *arena;
-    dt_operations made;
-} builder;
+typedef dt_operations_builder builder;
 
 /* Only a step runs for each microbatch; everything else once. */
 static int n_microbatches(const builder *in) { return dt_function_role_has_rows(in->function->role) ? in->memory->n_microbatches : 1; }
@@ -51,8 +31,15 @@ static size_t n_elements(const dt_artifact_tensor *tensor) { return (size_t)tens
 /* Where the host reads an aggregate. */
 static void *aggregate_address(const builder *in, int i) { return dt_executor_memory_aggregates(in->memory) + in->step->aggregate_starts[i]; }
 
-static char *address(const builder *in, int buffer, int microbatch) {
+/* Whether the stage has a root, where the model is cut into stages. */
+static bool has_stage(const builder *in, int root) {
+    const dt_memory_domain *domain = in->memory->domain;
+    return domain->stages == NULL || dt_stage_is_in(domain->stages->functions[in->number].has[root], domain->stage);
+}
+
+char *dt_builder_address(const builder *in, int buffer, int microbatch) {
     int root = in->function->buffers[buffer].root;
+    if (!has_stage(in, root)) return NULL;
     int64_t offset = in->layer != NULL ? dt_layer_offset(in->layer, in->function->buffers, root) : -1;
     char *start = offset >= 0 ? dt_memory_domain_place(in->memory->domain, in->place, offset)
                               : dt_executor_memory_address(in->memory, in->number, root, microbatch, in->shard, in->slot);
@@ -62,18 +49,20 @@ static char *address(const builder *in, int buffer, int microbatch) {
 static void add(builder *in, dt_operation operation) { dt_list_push(in->arena, &in->made.list, operation); }
 
 /* How often something is there: for each held shard, or once. */
-static int n_copies(const builder *in, bool sharded) { return sharded ? in->memory->domain->n_shards : 1; }
+int dt_builder_n_copies(const builder *in, bool sharded) { return sharded ? in->memory->domain->n_shards : 1; }
 
 /* ---- kernels ---- */
 
 /* Launch values number `launch` of each shard: those of a microbatch, or the last ones, for kernels that run once. */
 static void add_launch_of_shard(builder *in, int k, int microbatch, int launch) {
     const dt_artifact_kernel *kernel = &in->function->kernels[k];
+    const bool *left_out = in->memory->domain->stages != NULL && kernel->once ? dt_builder_left_out(in, k) : NULL;
     void **buffers = DT_NEW_ARRAY(in->arena, void *, kernel->n_buffers);
     for (int i = 0; i < kernel->n_buffers; i++) {
         const dt_artifact_buffer *buffer = &in->function->buffers[kernel->buffers[i]];
+        if (left_out != NULL && left_out[buffer->root]) continue;
         if (buffer->space != DT_MEMORY_INPUT || in->memory->slots > 0) {
-            buffers[i] = address(in, kernel->buffers[i], microbatch);
+            buffers[i] = dt_builder_address(in, kernel->buffers[i], microbatch);
             continue;
         }
         const dt_artifact_tensor *input_tensor = &in->function->buffers[buffer->root].tensor;
@@ -125,7 +114,7 @@ static int position_of(const builder *in, const dt_artifact_segment *segment, in
 static void add_launch(builder *in, int k, int microbatch, int launch) {
     const dt_artifact_kernel *kernel = &in->function->kernels[k];
     if (in->memory->domain->layout.holds || !kernel->for_examples)
-        for (in->shard = 0; in->shard < n_copies(in, kernel->sharded); in->shard++) add_launch_of_shard(in, k, microbatch, launch);
+        for (in->shard = 0; in->shard < dt_builder_n_copies(in, kernel->sharded); in->shard++) add_launch_of_shard(in, k, microbatch, launch);
     in->shard = 0;
     in->position += n_positions(in, kernel);
 }
@@ -170,7 +159,7 @@ static int n_gathers(const builder *in, const dt_artifact_kernel *kernel) {
 static bool runs(const builder *in, int k) {
     const dt_memory_domain *domain = in->memory->domain;
     int n_parts = in->function->kernels[k].divided ? domain->n_parts : 1;
-    return in->options->part < n_parts && dt_memory_domain_runs(domain, in->number, k);
+    return in->options->part < n_parts && (domain->stages != NULL ? dt_builder_stage_runs(in, k) : dt_memory_domain_runs(domain, in->number, k));
 }
 
 /* What is handed over from the central memory domain to others after kernel number i of those that run once. Returns how many. */
@@ -193,7 +182,7 @@ static void add_meeting(builder *in) {
 /* ---- parameters in shares ---- */
 
 /* Starts a nonblocking collective, of n parts, or waits for it. */
-static void add_nonblocking(builder *in, dt_operation_kind kind, int first, int n) {
+void dt_builder_add_nonblocking(builder *in, dt_operation_kind kind, int first, int n) {
     dt_operation_collective all = {.first = first, .n = n, .segment = in->segment};
     if (n > 0) add(in, (dt_operation){.kind = kind, .collective = all});
 }
@@ -212,8 +201,8 @@ static void gather_once(builder *in, int s, const dt_layer *layer) {
     in->segment = s;
     in->layer = layer;
     in->place = 0;
-    add_nonblocking(in, DT_OPERATION_START, in->collective, layer->n_variables);
-    add_nonblocking(in, DT_OPERATION_WAIT, in->collective, layer->n_variables);
+    dt_builder_add_nonblocking(in, DT_OPERATION_START, in->collective, layer->n_variables);
+    dt_builder_add_nonblocking(in, DT_OPERATION_WAIT, in->collective, layer->n_variables);
     in->collective += layer->n_variables;
 }
 
@@ -251,6 +240,7 @@ static void add_once(builder *in, int s) {
         else if (!goes_on)
             add_meeting(in);
         add_handing_over(in, s, end - 1);
+        dt_builder_add_handings(in, s, i, end);
     }
 }
 
@@ -288,8 +278,8 @@ static bool lacks_shards(const builder *in) { return dt_memory_domain_lacks_shar
 /* How many parts a collective at the segment's end is: one for each held shard of what is sharded. What combines shards of what is there once is one
  * where it crosses, and else none. */
 static int n_parts(const builder *in, const dt_artifact_collective *collective) {
-    if (collective->is_within) return 0;
-    if (collective->kind != DT_COLLECTIVE_SHARD_REDUCE) return n_copies(in, in->function->buffers[collective->source].sharded);
+    if (collective->is_within || !dt_builder_is_of_stage(in, collective)) return 0;
+    if (collective->kind != DT_COLLECTIVE_SHARD_REDUCE) return dt_builder_n_copies(in, in->function->buffers[collective->source].sharded);
     return lacks_shards(in);
 }
 
@@ -300,7 +290,8 @@ static bool is_merged(const builder *in, const dt_artifact_collective *collectiv
 }
 
 /* Of the segment's partial sums, or a layer's, what `microbatch` makes complete: merges from number m on. Returns the first one that has to wait. */
-static int add_merges(builder *in, const dt_artifact_segment *segment, const dt_layer *layer, const dt_partial_sums *sums, int microbatch, int m) {
+int dt_builder_add_merges(builder *in, const dt_artifact_segment *segment, const dt_layer *layer, const dt_partial_sums *sums, int microbatch,
+                          int m) {
     int n_partial = 0;
     for (int c = 0; c < segment->n_collectives; c++)
         if (is_merged(in, &segment->collectives[c], layer, sums)) n_partial += n_parts(in, &segment->collectives[c]);
@@ -329,10 +320,10 @@ static void **targets_of(const builder *in, const dt_artifact_collective *collec
     void **targets = DT_NEW_ARRAY(in->arena, void *, in->memory->n_microbatches + in->n_aggregates);
     *n = 0;
     if (collective->kind == DT_COLLECTIVE_REDUCE_SCATTER) {
-        for (int m = 0; m < in->memory->n_microbatches; m++) targets[(*n)++] = address(in, collective->target, m);
+        for (int m = 0; m < in->memory->n_microbatches; m++) targets[(*n)++] = dt_builder_address(in, collective->target, m);
         return targets;
     }
-    if (has(in, collective->target)) targets[(*n)++] = address(in, collective->target, 0);
+    if (has(in, collective->target)) targets[(*n)++] = dt_builder_address(in, collective->target, 0);
     for (int i = 0; i < in->n_aggregates && in->options->leads; i++)
         if (in->function->results[i].buffer == collective->target) targets[(*n)++] = aggregate_address(in, i);
     return targets;
@@ -349,7 +340,7 @@ static const int64_t *shares_of(const builder *in, dt_share how, size_t n) {
 }
 
 /* Rows that a buffer holds for a microbatch, of all; 1 of a tensor without. */
-static int64_t n_rows(const builder *in, const dt_artifact_tensor *tensor, int microbatch) {
+int64_t dt_builder_n_rows(const builder *in, const dt_artifact_tensor *tensor, int microbatch) {
     const dt_executor_memory *memory = in->memory;
     if (tensor->has_all_rows) return memory->rows.rows * (memory->n_all_microbatches / memory->rows.per_replica);
     return tensor->has_rows ? dt_microbatches_rows(&memory->rows, microbatch) : 1;
@@ -358,7 +349,7 @@ static int64_t n_rows(const builder *in, const dt_artifact_tensor *tensor, int m
 static dt_collective_part part_of(const builder *in, const dt_artifact_collective *collective) {
     const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
     void **sources = DT_NEW_ARRAY(in->arena, void *, in->memory->n_microbatches);
-    for (int m = 0; m < in->memory->n_microbatches; m++) sources[m] = address(in, collective->source, m);
+    for (int m = 0; m < in->memory->n_microbatches; m++) sources[m] = dt_builder_address(in, collective->source, m);
     dt_collective_part part = {.kind = collective->kind,
                                .combine = collective->op,
                                .dtype = tensor->dtype,
@@ -384,9 +375,9 @@ static dt_collective_part shards_part(builder *in, const dt_artifact_collective 
     if (!is_here) return part;
     int n_shards = in->memory->domain->n_shards;
     void **sources = DT_NEW_ARRAY(in->arena, void *, n_shards), **target = DT_NEW(in->arena, void *);
-    for (in->shard = 0; in->shard < n_shards; in->shard++) sources[in->shard] = address(in, collective->source, own);
+    for (in->shard = 0; in->shard < n_shards; in->shard++) sources[in->shard] = dt_builder_address(in, collective->source, own);
     in->shard = 0;
-    *target = address(in, collective->target, own);
+    *target = dt_builder_address(in, collective->target, own);
     part.sources = sources;
     part.n_targets = 1;
     part.targets = target;
@@ -397,7 +388,7 @@ static dt_collective_part shards_part(builder *in, const dt_artifact_collective 
 static dt_collective_part copied_part(const builder *in, int number, bool is, bool wanted, const char *otherwise) {
     const dt_artifact_buffer *buffer = &in->function->buffers[number];
     void **place = DT_NEW(in->arena, void *);
-    if (is || wanted) *place = address(in, number, 0);
+    if (is || wanted) *place = dt_builder_address(in, number, 0);
     return (dt_collective_part){.kind = DT_COLLECTIVE_ALL_GATHER,
                                 .dtype = buffer->tensor.dtype,
                                 .n = n_elements(&buffer->tensor),
@@ -444,8 +435,6 @@ static builder builder_of(const dt_operations_options *options, int f, dt_arena 
                      .arena = arena};
 }
 
-typedef DT_LIST(dt_collective_part) part_list;
-
 /* A parameter of the layer, from where its shares are. */
 static dt_collective_part layer_part(const builder *in, const dt_gathered *one) {
     const dt_artifact_variable *variable = &in->memory->artifact->variables[one->variable];
@@ -459,7 +448,7 @@ static dt_collective_part layer_part(const builder *in, const dt_gathered *one) 
     return part;
 }
 
-static void append_gathered(builder *in, const dt_layer *layer, int place, part_list *parts) {
+static void append_gathered(builder *in, const dt_layer *layer, int place, dt_part_list *parts) {
     in->layer = layer;
     in->place = place;
     for (int i = 0; i < layer->n_variables; i++) {
@@ -470,7 +459,7 @@ static void append_gathered(builder *in, const dt_layer *layer, int place, part_
     in->layer = NULL;
 }
 
-static void append_leaving(builder *in, int s, const dt_layer *layer, part_list *parts) {
+static void append_leaving(builder *in, int s, const dt_layer *layer, dt_part_list *parts) {
     for (int i = 0; i < layer->n_sums; i++) {
         dt_collective_part part = part_of(in, &in->function->segments[s].collectives[layer->sums[i]]);
         part.nonblocking = i == 0 ? layer->n_sums : DT_NONBLOCKING_NOT_FIRST;
@@ -496,7 +485,7 @@ static int n_staying(const builder *in, int s) {
     return n;
 }
 
-static void append_handed(const builder *in, int s, int i, part_list *parts) {
+static void append_handed(const builder *in, int s, int i, dt_part_list *parts) {
     const int *buffers;
     int n = handed_over(in, s, i, &buffers);
     for (int b = 0; b < n; b++) {
@@ -509,7 +498,7 @@ static int n_all_within(const dt_artifact_segment *segment) { return n_within(se
 
 /* What stands behind the first n kernels of the segment: a nonblocking collective of microbatch `own` of member number `rank`, which has a place by
  * turns. Others name nothing of it. */
-static void append_within_at(builder *in, const dt_artifact_segment *segment, int n, int rank, int own, part_list *parts) {
+static void append_within_at(builder *in, const dt_artifact_segment *segment, int n, int rank, int own, dt_part_list *parts) {
     const dt_microbatch_range holds = in->memory->domain->holds;
     int microbatch = holds.first + dt_microbatches_first_of_member(rank, in->memory->domain->n_executors, 0, holds.end - holds.first) + own;
     int n_together = n_within(segment, n, false);
@@ -518,7 +507,7 @@ static void append_within_at(builder *in, const dt_artifact_segment *segment, in
         const dt_artifact_collective *collective = &segment->collectives[c];
         if (!collective->is_within || collective->complete_after != n) continue;
         const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
-        dt_collective_part part = shards_part(in, collective, own, (size_t)n_rows(in, tensor, microbatch) * n_elements(tensor), is_here);
+        dt_collective_part part = shards_part(in, collective, own, (size_t)dt_builder_n_rows(in, tensor, microbatch) * n_elements(tensor), is_here);
         part.nonblocking = n_together;
         part.place = DT_UNDER_WAY * rank + own % DT_UNDER_WAY;
         part.member = rank + 1;
@@ -528,7 +517,7 @@ static void append_within_at(builder *in, const dt_artifact_segment *segment, in
 }
 
 /* Of each microbatch of this process what is within the segment, where it crosses: as many for each. */
-static void append_within(builder *in, const dt_artifact_segment *segment, part_list *parts) {
+static void append_within(builder *in, const dt_artifact_segment *segment, dt_part_list *parts) {
     const dt_memory_domain *domain = in->memory->domain;
     int n_held = domain->holds.end - domain->holds.first;
     for (int rank = 0; rank < domain->n_executors && lacks_shards(in) && n_all_within(segment) > 0; rank++) {
@@ -539,8 +528,9 @@ static void append_within(builder *in, const dt_artifact_segment *segment, part_
 }
 
 /* In the order in which the list of operations has them. */
-static void append_parts(builder *in, int s, part_list *parts) {
+static void append_parts(builder *in, int s, dt_part_list *parts) {
     const dt_artifact_segment *segment = &in->function->segments[s];
+    dt_builder_append_stage_parts(in, s, parts);
     for (int k = 0; k < segment->n_device_kernels; k++) {
         const dt_artifact_kernel *kernel = &in->function->kernels[segment->device_kernels[k]];
         const dt_layer *whole = whole_of(in, s, k);
@@ -573,7 +563,7 @@ static void append_parts(builder *in, int s, part_list *parts) {
 
 const dt_collective_part *dt_operations_collectives(const dt_operations_options *options, int wanted, dt_arena *arena, int *first) {
     const dt_artifact *artifact = options->memory->artifact;
-    part_list parts = {0};
+    dt_part_list parts = {0};
     for (int f = 0; f < artifact->n_functions; f++) {
         builder in = builder_of(options, f, arena);
         first[f] = (int)parts.n;
@@ -593,17 +583,18 @@ static void add_shard_reduction(builder *in, const dt_artifact_collective *colle
     void **target = DT_NEW(in->arena, void *);
     dt_tree_reduction *reduction = DT_NEW(in->arena, dt_tree_reduction);
     dt_over_shards *over = DT_NEW(in->arena, dt_over_shards);
-    for (in->shard = 0; in->shard < n; in->shard++) sources[in->shard] = (dt_tree_source){address(in, collective->source, microbatch), 1};
+    for (in->shard = 0; in->shard < n; in->shard++) sources[in->shard] = (dt_tree_source){dt_builder_address(in, collective->source, microbatch), 1};
     in->shard = 0;
-    *target = address(in, collective->target, microbatch);
-    *reduction = (dt_tree_reduction){.dtype = tensor->dtype,
-                                     .combine = collective->op,
-                                     .n_leaves = n,
-                                     .n_sources = n,
-                                     .sources = sources,
-                                     .n_elements = (size_t)n_rows(in, tensor, in->memory->first_microbatch + microbatch) * n_elements(tensor),
-                                     .n_targets = 1,
-                                     .targets = target};
+    *target = dt_builder_address(in, collective->target, microbatch);
+    *reduction =
+        (dt_tree_reduction){.dtype = tensor->dtype,
+                            .combine = collective->op,
+                            .n_leaves = n,
+                            .n_sources = n,
+                            .sources = sources,
+                            .n_elements = (size_t)dt_builder_n_rows(in, tensor, in->memory->first_microbatch + microbatch) * n_elements(tensor),
+                            .n_targets = 1,
+                            .targets = target};
     dt_operation reduce = {.kind = DT_OPERATION_REDUCE, .reduce = {lacks_shards(in) ? 0 : 1, reduction, over}};
     *over = (dt_over_shards){.label = collective->label, .segment = in->segment, .position = in->position, .tensor = tensor};
     if (collective->is_within)
@@ -637,7 +628,7 @@ static void add_shard_reductions(builder *in, int s) {
 static void combine_within(builder *in, const dt_artifact_segment *segment, int n, int microbatch, dt_operation_kind kind) {
     int number = in->memory->first_microbatch - in->memory->domain->holds.first + microbatch;
     int first = in->within + number * n_all_within(segment) + n_within(segment, n, true);
-    if (lacks_shards(in)) add_nonblocking(in, kind, first, n_within(segment, n, false));
+    if (lacks_shards(in)) dt_builder_add_nonblocking(in, kind, first, n_within(segment, n, false));
     if (lacks_shards(in) && (kind == DT_OPERATION_START || !in->options->looks)) return;
     in->position = position_of(in, segment, n) - n_within(segment, n, false);
     for (int c = 0; c < segment->n_collectives; c++)
@@ -659,14 +650,15 @@ static bool is_exchanged(const builder *in, int buffer) {
 
 /* The host has an aggregate that is an input. */
 static bool is_copied(const builder *in, const dt_artifact_result *result) {
-    return !is_exchanged(in, result->buffer) && in->function->buffers[result->buffer].space != DT_MEMORY_INPUT;
+    bool is_handed = in->memory->domain->stages != NULL; /* it may be another stage's */
+    return (is_handed || !is_exchanged(in, result->buffer)) && in->function->buffers[result->buffer].space != DT_MEMORY_INPUT;
 }
 
 static dt_tree_reduction copy_of_aggregate(builder *in, int i) {
     const dt_artifact_result *result = &in->function->results[i];
     dt_tree_source *source = DT_NEW(in->arena, dt_tree_source);
     void **target = DT_NEW(in->arena, void *);
-    *source = (dt_tree_source){address(in, result->buffer, 0), 1};
+    *source = (dt_tree_source){dt_builder_address(in, result->buffer, 0), 1};
     *target = aggregate_address(in, i);
     return (dt_tree_reduction){.dtype = result->tensor.dtype,
                                .n_leaves = 1,
@@ -718,7 +710,8 @@ static void add_complete(builder *in, int s, int n_done) {
                              .collective = {.first = in->collective, .n = n_staying(in, s), .segment = s, .complete_after = n_done}};
     bool any = false;
     for (int c = 0; c < segment->n_collectives && !any; c++)
-        any = segment->collectives[c].complete_after == n_done && segment->collectives[c].kind != DT_COLLECTIVE_SHARD_REDUCE;
+        any = segment->collectives[c].complete_after == n_done && n_parts(in, &segment->collectives[c]) > 0 &&
+              segment->collectives[c].kind != DT_COLLECTIVE_SHARD_REDUCE;
     if (any && n_done < segment->n_replica_kernels) add(in, complete);
 }
 
@@ -726,8 +719,8 @@ static void add_complete(builder *in, int s, int n_done) {
 static void add_leaving(builder *in, int first, const dt_layer *layer, int *under_way) {
     if (layer->n_sums == 0) return;
     add_meeting(in);
-    if (under_way[layer->sum_place] >= 0) add_nonblocking(in, DT_OPERATION_WAIT, under_way[layer->sum_place], 1);
-    add_nonblocking(in, DT_OPERATION_START, first, layer->n_sums);
+    if (under_way[layer->sum_place] >= 0) dt_builder_add_nonblocking(in, DT_OPERATION_WAIT, under_way[layer->sum_place], 1);
+    dt_builder_add_nonblocking(in, DT_OPERATION_START, first, layer->n_sums);
     under_way[layer->sum_place] = first;
 }
 
@@ -737,10 +730,10 @@ static void add_layer(builder *in, const dt_artifact_segment *segment, const dt_
     for (int m = first; m < end; m++) {
         in->position = position;
         add_launches(in, segment->replica_kernels + layer->first, layer->end - layer->first, -1, m, m);
-        merge = add_merges(in, segment, layer, &in->memory->sums, m, merge);
+        merge = dt_builder_add_merges(in, segment, layer, &in->memory->sums, m, merge);
     }
     merge = 0;
-    for (int m = first; m < end; m++) merge = add_merges(in, segment, layer, &in->memory->sums_across, m, merge);
+    for (int m = first; m < end; m++) merge = dt_builder_add_merges(in, segment, layer, &in->memory->sums_across, m, merge);
 }
 
 /* The microbatches of a round go through a layer together. While they do, the next one's parameters arrive, whose place is that of the one before,
@@ -756,12 +749,12 @@ static void add_layers(builder *in, int s, int n_once) {
         firsts[i] = in->collective;
         in->collective += layer->n_variables + (i / layers->n == n_rounds - 1 ? layer->n_sums : 0);
     }
-    if (n > 0) add_nonblocking(in, DT_OPERATION_START, firsts[0], layers->layers[0].n_variables);
+    if (n > 0) dt_builder_add_nonblocking(in, DT_OPERATION_START, firsts[0], layers->layers[0].n_variables);
     for (int i = 0; i < n; i++) {
         const dt_layer *layer = &layers->layers[i % layers->n];
         int first = i / layers->n * in->memory->n_together, end = first + in->memory->n_together;
-        add_nonblocking(in, DT_OPERATION_WAIT, firsts[i], layer->n_variables);
-        if (i + 1 < n) add_nonblocking(in, DT_OPERATION_START, firsts[i + 1], layers->layers[(i + 1) % layers->n].n_variables);
+        dt_builder_add_nonblocking(in, DT_OPERATION_WAIT, firsts[i], layer->n_variables);
+        if (i + 1 < n) dt_builder_add_nonblocking(in, DT_OPERATION_START, firsts[i + 1], layers->layers[(i + 1) % layers->n].n_variables);
         if (i % layers->n == 0) in->position = n_once;
         in->layer = layer;
         in->place = i % DT_NONBLOCKING_PLACES;
@@ -771,7 +764,7 @@ static void add_layers(builder *in, int s, int n_once) {
         if (i / layers->n == n_rounds - 1) add_leaving(in, firsts[i] + layer->n_variables, layer, under_way);
     }
     for (int p = 0; p < DT_NONBLOCKING_PLACES; p++)
-        if (under_way[p] >= 0) add_nonblocking(in, DT_OPERATION_WAIT, under_way[p], 1);
+        if (under_way[p] >= 0) dt_builder_add_nonblocking(in, DT_OPERATION_WAIT, under_way[p], 1);
 }
 
 /* The kernels that run together from number k on: one, or those of a loop. */
@@ -788,7 +781,7 @@ static int end_of_turn(const builder *in, const dt_artifact_segment *segment, in
 
 /* Kernels [first, end) of the segment's for replicas, with what stands behind each of them, for microbatches [m, n), which are together: each has
  * scratch of its own. Where what combines shards crosses, that of one microbatch is under way while others are computed. */
-static void add_kernels(builder *in, int s, int first, int end, int m, int n) {
+void dt_builder_add_kernels(builder *in, int s, int first, int end, int m, int n) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     const bool crosses = lacks_shards(in), completes = n == n_microbatches(in);
     for (int k = first, next; k < end && m < n; k = next) {
@@ -817,8 +810,8 @@ static void add_microbatches(builder *in, int s) {
     for (int m = 0, end; m < n; m = end) {
         end = m + (dt_executor_memory_has_rounds(in->memory) || m + n_together >= n ? n_together : 1);
         if (end > n) end = n;
-        add_kernels(in, s, 0, segment->n_replica_kernels, m, end);
-        for (int i = m; i < end; i++) merge = add_merges(in, segment, NULL, &in->memory->sums, i, merge);
+        dt_builder_add_kernels(in, s, 0, segment->n_replica_kernels, m, end);
+        for (int i = m; i < end; i++) merge = dt_builder_add_merges(in, segment, NULL, &in->memory->sums, i, merge);
     }
 }
 
@@ -826,12 +819,16 @@ static void add_segment(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     in->segment = s;
     in->position = 0;
+    in->handed = in->collective;
+    in->collective += dt_builder_n_stage_parts(in, s);
     add_once(in, s);
     if (segment->n_replica_kernels + segment->n_collectives == 0) return;
     in->within = in->collective;
     if (lacks_shards(in)) in->collective += (in->memory->domain->holds.end - in->memory->domain->holds.first) * n_all_within(segment);
     if (in->layers != NULL)
         add_layers(in, s, position_of(in, segment, 0));
+    else if (in->memory->domain->stages != NULL)
+        dt_builder_add_units(in, s);
     else
         add_microbatches(in, s);
     in->apart |= segment->n_replica_kernels > 0;
@@ -841,6 +838,7 @@ static void add_segment(builder *in, int s) {
     else if (in->layers != NULL && segment->n_collectives > 0)
         add_meeting(in);
     if (lacks_shards(in) && in->options->looks) add_shard_reductions(in, s);
+    dt_builder_add_handings(in, s, segment->n_device_kernels, segment->n_device_kernels + 1);
 }
 
 static void add_copy_down(builder *in) {

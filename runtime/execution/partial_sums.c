@@ -22,11 +22,9 @@ static int take_slot(counter *c) {
     return slot;
 }
 
-static void begin(counter *c, int first, int n) {
-    for (int microbatch = first; microbatch < first + n; microbatch++) {
-        c->sums->slots[microbatch] = take_slot(c);
-        c->sums->spans[microbatch] = 1;
-    }
+static void begin(counter *c, int microbatch) {
+    c->sums->slots[microbatch] = take_slot(c);
+    c->sums->spans[microbatch] = 1;
 }
 
 /* Whether the last two sums are the halves of a subtree. The tree splits at powers of two, so its nodes are all runs of 2^k microbatches that begin
@@ -59,9 +57,11 @@ dt_partial_sums dt_partial_sums_plan(dt_arena *arena, int first_microbatch, int 
                  .open = DT_NEW_ARRAY(arena, int, n_microbatches),
                  .is_used = DT_NEW_ARRAY(arena, bool, n_microbatches)};
     for (int microbatch = 0; microbatch < n_microbatches; microbatch++) {
-        if (microbatch % n_at_once == 0) begin(&c, microbatch, n_at_once < n_microbatches - microbatch ? n_at_once : n_microbatches - microbatch);
+        if (microbatch == 0)
+            for (int m = 0; m < n_at_once && m < n_microbatches; m++) begin(&c, m);
         c.open[c.n_open++] = microbatch;
         while (microbatch + n_together < n_microbatches && can_merge(&c)) merge(&c, microbatch);
+        if (microbatch + n_at_once < n_microbatches) begin(&c, microbatch + n_at_once);
     }
     return sums;
 }

@@ -26,7 +26,7 @@ typedef struct dt_partial_sums {
 } dt_partial_sums;
 
 /* For an executor's microbatches [first_microbatch, first_microbatch + n_microbatches) of n_all_microbatches, the last n_together of them together:
- * at least 1. n_at_once: so many begin before the first of them is done, then as many more; 1: one after another. */
+ * at least 1. n_at_once: so many may be under way at a time, each of which begins when the one so many before it is done; 1: one after another. */
 dt_partial_sums dt_partial_sums_plan(dt_arena *arena, int first_microbatch, int n_microbatches, int n_together, int n_at_once,
                                      int n_all_microbatches);
 

@@ -24,8 +24,9 @@ dt_byte_range dt_ranges_of(const dt_session_options *options, const dt_artifact_
     return dt_state_layout_share(&layout, variable);
 }
 
+/* Whether processes of the model have it, some of its shards each or one stage all: not those that divide the microbatches. */
 static bool is_over_processes(const dt_session_options *options, const dt_artifact_variable *variable) {
-    return options->shards_over > 1 && variable->split.groups > 0;
+    return options->stages > 1 || (options->shards_over > 1 && variable->split.groups > 0);
 }
 
 bool dt_ranges_are_shared_out(const dt_session_options *options, const dt_artifact_variable *variable) {
@@ -127,7 +128,9 @@ typedef struct shard_bytes {
     int64_t n[DT_MOST_SHARDS];
 } shard_bytes;
 
-static int part_of_shard(const dt_session *session, int shard) { return shard / (session->artifact->n_shards / (int)session->options.shards_over); }
+static int n_over(const dt_session *session) { return session->mesh.axes[DT_AXIS_MODEL].n_processes; }
+
+static int part_of_shard(const dt_session *session, int shard) { return shard / (session->artifact->n_shards / n_over(session)); }
 
 /* Copies pieces of a range between its place and those where each process's follow one another. */
 static shard_bytes copy_pieces(const dt_session *session, int variable, dt_byte_range range, char *data, const char *const *parts) {
@@ -156,11 +159,16 @@ static dt_status *read_pieces(const dt_session *session, int variable, dt_byte_r
     return NULL;
 }
 
-/* The first model group has all shards. */
+/* Of those with the same microbatches as process 0 the first stage that has the variable has all shards. */
+static bool gives(const dt_session *session, int variable) {
+    int stage = session->stages != NULL ? dt_stage_first(session->stages->variables[variable]) : 0;
+    return session->mesh.axes[DT_AXIS_DATA].process == 0 && session->mesh.axes[DT_AXIS_STAGES].process == stage;
+}
+
 static dt_status *collect_shards(dt_session *session, int variable, dt_byte_range range, void *data) {
     shard_bytes bytes = copy_pieces(session, variable, range, NULL, NULL);
-    int over = (int)session->options.shards_over;
-    size_t own = session->mesh.axes[DT_AXIS_DATA].process == 0 ? (size_t)bytes.n[session->process % over] : 0;
+    int over = n_over(session);
+    size_t own = gives(session, variable) ? (size_t)bytes.n[session->mesh.axes[DT_AXIS_MODEL].process] : 0;
     char *pieces = dt_host_memory_allocate(own + 1);
     dt_text all = {0};
     DT_TRY(dt_session_usable(session));

@@ -108,6 +108,7 @@ static dt_status *check_options(dt_session *session) {
     dt_session_options *options = &session->options;
     DT_TRY(dt_device_spec_parse(options->devices != NULL ? options->devices : "cpu", &session->spec));
     DT_TRY(dt_session_check_shards(session->artifact, options, session->spec.kind->is_gpu));
+    DT_TRY(dt_session_check_stages(options, dt_processes_count(options->processes), session->spec.kind->is_gpu));
     if (options->by_rows)
         DT_TRY(dt_row_steps_program(session->artifact, options, session->spec.kind->is_gpu, &session->artifact));
     else
@@ -123,11 +124,11 @@ static dt_status *check_options(dt_session *session) {
                         dt_plural(n), beside, options->replicas, dt_plural(options->replicas), n);
     session->process = dt_processes_number(options->processes);
     session->n_processes = dt_processes_count(options->processes);
-    session->mesh = dt_mesh_of(dt_processes_roles(options->processes), options->shards_over, 1);
+    session->mesh = dt_mesh_of(dt_processes_roles(options->processes), options->shards_over, options->stages);
     int n_workers = dt_process_n_workers(session->mesh.axes[DT_AXIS_DATA]);
     if ((int64_t)n * n_workers > options->replicas) {
         bool has_servers = session->mesh.axes[DT_AXIS_DATA].n_servers > 0;
-        int over = session->mesh.axes[DT_AXIS_MODEL].n_processes;
+        int over = session->mesh.axes[DT_AXIS_MODEL].n_processes * session->mesh.axes[DT_AXIS_STAGES].n_processes;
         return dt_error(DT_INVALID_ARGUMENT,
                         "%d %s of %d device%s%s for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %" PRId64
                         ", or start fewer %s %" PRId64,
@@ -249,6 +250,8 @@ static void open_domains(dt_session *session, int n_rounds) {
                                                             : session->n_idle > 0 ? session->n_idle
                                                                                   : n,
                                                  .placement = placement,
+                                                 .stages = session->stages,
+                                                 .stage = session->mesh.axes[DT_AXIS_STAGES].process,
                                                  .n_rounds = n_rounds,
                                                  .first_shard = model.process * n_shards,
                                                  .n_shards = n_shards,
@@ -385,6 +388,8 @@ static dt_status *open_executors(dt_session *session) {
     DT_TRY(open_link(session));
     if (session->options.shard_parameters && session->n_processes > 1 && session->spec.kind->is_gpu && session->link == NULL)
         return dt_error(DT_FAILED_PRECONDITION, "--shard-parameters on GPUs: they gather parameters by NCCL alone. %s", session->no_link);
+    if (session->options.stages > 1)
+        DT_TRY(dt_stages_of(session->artifact, wanted(session), (int)session->options.stages, session->arena, &session->stages));
     DT_TRY(choose_rounds(session));
     return join_group(session);
 }
@@ -577,7 +582,7 @@ static dt_status *initialize_elsewhere(dt_session *session) {
     dt_session *whole;
     options.initial_only = true;
     options.forward_only = options.central = options.shard_optimizer = options.shard_parameters = false;
-    options.gather_rounds = options.shards_over = 0;
+    options.gather_rounds = options.shards_over = options.stages = 0;
     if (!options.check_numerics) options.devices = session->spec.kind->name; /* any of them gives the same bits */
     options.replicas = 1;
     options.processes = NULL;
@@ -804,13 +809,24 @@ dt_status *dt_session_result(dt_session *session, int step, int index, void *dat
 
 int64_t dt_session_last_rows(const dt_session *session) { return dt_session_own_rows(session, session->batch.rows); }
 
+/* Of the processes with the same rows one has a result, or gives it: of a stage that has made it. */
+static bool gives_result(const dt_session *session, int step, int index) {
+    int f = session->artifact->steps[step].function;
+    const dt_artifact_function *function = &session->artifact->functions[f];
+    const dt_artifact_buffer *buffer = &function->buffers[function->results[index].buffer];
+    bool is_made = session->stages != NULL && buffer->space == DT_MEMORY_REPLICA;
+    dt_stage_set has = is_made ? session->stages->functions[f].ends[buffer->root] : 0;
+    int stage = has != 0 ? dt_stage_first(has) : 0;
+    return session->mesh.axes[DT_AXIS_MODEL].process == 0 && session->mesh.axes[DT_AXIS_STAGES].process == stage;
+}
+
 dt_status *dt_session_gather_result(dt_session *session, int step, int index, dt_text *all) {
     const dt_artifact_tensor *tensor = &session->artifact->functions[session->artifact->steps[step].function].results[index].tensor;
     int64_t rows = tensor->has_rows ? dt_row_range_valid(rows_here(session), session->batch.rows) : 1;
     size_t n_bytes = (size_t)(rows * tensor->row_bytes);
     void *data = dt_allocate(n_bytes);
     dt_status *status = data != NULL ? dt_session_result(session, step, index, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    if (!dt_mesh_leads(&session->mesh)) n_bytes = 0; /* others have the same rows */
+    if (!gives_result(session, step, index)) n_bytes = 0;
     if (status == NULL && tensor->has_rows)
         status = dt_processes_gatherv(session->options.processes, data, n_bytes, all);
     else if (status == NULL && dt_session_leads(session))
@@ -908,6 +924,13 @@ dt_row_range dt_session_rows_here(const dt_session *session) { return session->n
 int64_t dt_session_own_rows(const dt_session *session, int64_t rows) { return dt_row_range_valid(rows_here(session), rows); }
 int64_t dt_session_valid_rows(const dt_session *session, int process, int64_t rows) { return dt_row_range_valid(rows_of(session, process), rows); }
 
+bool dt_session_gives_rows(const dt_session *session, int process) {
+    dt_process_roles all = dt_processes_roles(session->options.processes);
+    all.process = process;
+    dt_mesh mesh = dt_mesh_of(all, session->options.shards_over, session->options.stages);
+    return mesh.axes[DT_AXIS_MODEL].process == 0 && mesh.axes[DT_AXIS_STAGES].process == 0;
+}
+
 dt_status *dt_session_find_rows(const dt_kernels *kernels, const dt_session_options *options, dt_row_range *rows) {
     dt_session asked = {.kernels = kernels, .artifact = dt_kernels_artifact(kernels), .options = *options};
     *rows = (dt_row_range){0};
@@ -963,6 +986,8 @@ void dt_session_print_sharing(const dt_session *session, dt_text *text) {
     if (session->options.shards_over > 1)
         dt_text_format(text, "of the %d shards of the model each process has %d: %" PRId64 " processes have the same examples\n",
                        session->artifact->n_shards, session->domains[0].n_shards, session->options.shards_over);
+    if (session->stages != NULL)
+        dt_text_format(text, "the layers of the model are cut into %d stages: each process has those of one\n", session->stages->n);
     dt_memory_print_sharing(session->artifact, wanted(session), session->domains[0].layout.sharing, sharing_of(session), text);
     if (gathers && n_rounds > 1)
         dt_text_format(text, "parameters are gathered in %d rounds of microbatches%s\n", n_rounds,

@@ -69,6 +69,7 @@ typedef struct dt_session_options {
     bool shard_parameters; /* the same of parameters too, which are gathered layer by layer (gathering.h) */
     int64_t gather_rounds; /* the same: in so many rounds of microbatches; 0: in as few as there is memory for */
     int64_t shards_over;   /* so many processes have a part each of the shards of the model, and the same rows (microbatches.h); 0, 1: each has all */
+    int64_t stages;        /* the layers of the model are cut into so many, of which each process has one (stages.h); 0, 1: each has all */
     bool forward_only;     /* no memory for steps that train, nor for slots: neither may be asked for */
     bool initial_only;     /* no memory for steps, nor for tables of which they take rows: what another session draws its initial values with */
     dt_by_rows by_rows;    /* on CPUs */
@@ -91,6 +92,8 @@ dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session
 
 /* Whether so many of n processes may hold the shards of the model (shards_over). */
 dt_status *dt_session_check_shards_over(const dt_artifact *artifact, int64_t over, int64_t n_processes);
+/* The same of the stages, and of what goes with them, of n processes, and on a GPU. */
+dt_status *dt_session_check_stages(const dt_session_options *options, int64_t n_processes, bool is_gpu);
 
 /* Whether a session may have so many rounds (gather_rounds). */
 dt_status *dt_session_check_rounds(int64_t rounds, bool shards_parameters);
@@ -218,6 +221,8 @@ void dt_session_set_seed(dt_session *session, int64_t seed);                    
 void dt_session_set_length(dt_session *session, int64_t epochs, int64_t steps_per_epoch); /* the launch values, of the steps that follow */
 int dt_session_n_devices(const dt_session *session);
 int dt_session_n_executors(const dt_session *session); /* of all devices together: at most as many as microbatches */
+/* Of the processes with the same rows one gives them, where all rows are counted. */
+bool dt_session_gives_rows(const dt_session *session, int process);
 /* How many memories have a kernel, number `kernel` of a step's function, that runs once run in them: of each, all parts together are one run. */
 int dt_session_n_runs(const dt_session *session, int step, int kernel);
 int dt_session_n_shards(const dt_session *session);    /* of the model, that this process has */

@@ -2,6 +2,7 @@
 #include "abi/reduction.h"
 #include "base/text.h"
 #include "runtime/execution/session.h"
+#include "runtime/execution/stages.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,6 +97,37 @@ dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session
                         "--reduce=fast with --shards-over %" PRId64 ": an engine adds up what all processes have; leave one of "
                         "them out",
                         options->shards_over);
+    return NULL;
+}
+
+dt_status *dt_session_check_stages(const dt_session_options *options, int64_t n_processes, bool is_gpu) {
+    const int64_t over = options->shards_over > 1 ? options->shards_over : 1;
+    const struct {
+        bool is_asked;
+        const char *what, *instead;
+    } refused[] = {
+        {options->shard_optimizer, "--shard-optimizer", "leave one of them out"},
+        {options->shard_parameters, "--shard-parameters", "leave one of them out"},
+        {options->central, "--placement central", "leave one of them out"},
+        {options->by_rows != DT_BY_ROWS_NOT, "--rows", "leave one of them out"},
+        {options->fast_sums, "--reduce=fast", "leave one of them out"},
+        {dt_processes_roles(options->processes).n_servers > 0, "parameter servers", "train without servers"},
+        {is_gpu, "a GPU", "use --devices cpu"},
+    };
+    if (options->stages == 0 || options->stages == 1) return NULL;
+    if (options->stages < 0 || options->stages > DT_MOST_STAGES)
+        return dt_error(DT_INVALID_ARGUMENT, "--stages %" PRId64 ": a model is cut into 1 to %d stages", options->stages, DT_MOST_STAGES);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (refused[i].is_asked)
+            return dt_error(DT_FAILED_PRECONDITION,
+                            "--stages %" PRId64 " with %s: a model in stages is trained on CPUs, by processes that each have all "
+                            "that belongs to their layers; %s",
+                            options->stages, refused[i].what, refused[i].instead);
+    if (n_processes % (options->stages * over) != 0)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "--stages %" PRId64 "%s: %" PRId64 " process%s cannot be divided so that each group has the whole model; start %" PRId64
+                        ", or a multiple of that: mpirun -n",
+                        options->stages, over > 1 ? " and --shards-over" : "", n_processes, n_processes == 1 ? "" : "es", options->stages * over);
     return NULL;
 }
 

@@ -28,6 +28,7 @@ struct dt_session {
     int n_idle;        /* executors without microbatches, the first ones: those of the central device, where others compute */
     int process, n_processes;
     dt_mesh mesh;                                             /* of the processes that exchange */
+    const dt_stages *stages;                                  /* NULL: the model is not cut into stages */
     int first_microbatch, n_microbatches, n_all_microbatches; /* of this process; of all */
     int n_executors;                                          /* of this process: at least one a device */
     dt_executor *executors;                                   /* [n_executors] */

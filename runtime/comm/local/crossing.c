@@ -61,14 +61,14 @@ static char *only_place(const dt_local_hub *hub, const dt_piece *image, dt_arena
     return n_targets == 1 ? targets[0] : NULL;
 }
 
-/* Who has and needs what one stage hands on to another, or to all: *owned is what each has. */
+/* Who has and needs what one stage hands on to others: *owned is what each has. */
 static const dt_layout_member *stage_members(const dt_local_hub *hub, const dt_collective_part *part, int64_t n_bytes, const dt_image_range **owned,
                                              dt_arena *arena) {
     dt_process_roles stages = hub->options.mesh.axes[DT_AXIS_STAGES];
     dt_layout_member *members = DT_NEW_ARRAY(arena, dt_layout_member, stages.n_processes);
     dt_image_range *ranges = DT_NEW_ARRAY(arena, dt_image_range, stages.n_processes);
     for (int p = 0; p < stages.n_processes; p++) {
-        bool has = p == part->from, needs = part->to == DT_TO_ALL || part->to == p;
+        bool has = p == part->from, needs = (part->to >> p & 1) != 0;
         members[p] = (dt_layout_member){.rank = dt_process_rank(stages, p), .owns = has, .needs = needs};
         ranges[p] = (dt_image_range){p <= part->from ? 0 : n_bytes, p < part->from ? 0 : n_bytes};
     }

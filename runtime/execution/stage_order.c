@@ -1,0 +1,108 @@
+/* stage_order: see the header. The stages are simulated, with units that take as long as they have arithmetic. */
+#include "runtime/execution/stage_order.h"
+
+#include <float.h>
+#include <math.h>
+
+typedef struct stage {
+    int first, last; /* of its units; -1: it has none */
+    int most;        /* microbatches under way */
+    int n_begun, n_ended;
+    double free; /* from then on */
+    double busy;
+    int n_in_flight;
+    DT_LIST(dt_stage_task) tasks;
+} stage;
+
+typedef struct simulation {
+    const dt_staged_segment *segment;
+    int n_stages, n_microbatches;
+    stage *stages;
+    int *n_done;   /* [n_units] microbatches */
+    double **ends; /* [n_units][n_microbatches] */
+} simulation;
+
+/* A unit without arithmetic takes some time as well. */
+static double length_of(const dt_stage_unit *unit) { return unit->flops > 0 ? unit->flops : 1; }
+
+/* No more than keep it busy: while one microbatch goes from its first unit to its last one, it can compute that many others. */
+static void limit(const simulation *in, stage *one) {
+    double through = 0, own = 0;
+    for (int u = one->first; u <= one->last && one->first >= 0; u++) {
+        through += length_of(&in->segment->units[u]);
+        if (in->segment->units[u].stage == one - in->stages) own += length_of(&in->segment->units[u]);
+    }
+    double most = own > 0 ? ceil(through / own * (1 - 1e-9)) : 1;
+    one->most = most < in->n_stages ? (int)most : in->n_stages;
+}
+
+/* The unit that the stage goes on with at some time, the furthest one; -1: none can be. *soonest: when one may, that waits for another stage. */
+static int next_unit(const simulation *in, int s, double now, double *soonest) {
+    const stage *one = &in->stages[s];
+    for (int u = one->last; u >= one->first && u >= 0; u--) {
+        int m = in->n_done[u];
+        bool begins = u == one->first && one->n_begun - one->n_ended >= one->most;
+        if (in->segment->units[u].stage != s || m == in->n_microbatches || begins) continue;
+        if (u > 0 && in->n_done[u - 1] <= m) continue;
+        double ready = u > 0 ? in->ends[u - 1][m] : 0;
+        if (ready <= now) return u;
+        if (ready < *soonest) *soonest = ready;
+    }
+    return -1;
+}
+
+static void run(simulation *in, int s, int u, double now, dt_arena *arena) {
+    stage *one = &in->stages[s];
+    int m = in->n_done[u]++;
+    one->free = in->ends[u][m] = now + length_of(&in->segment->units[u]);
+    one->busy += length_of(&in->segment->units[u]);
+    one->n_begun += u == one->first;
+    if (one->n_begun - one->n_ended > one->n_in_flight) one->n_in_flight = one->n_begun - one->n_ended;
+    one->n_ended += u == one->last;
+    dt_list_push(arena, &one->tasks, ((dt_stage_task){u, m}));
+}
+
+/* The next task of all that begins soonest, of several the one of the first stage. */
+static bool advance(simulation *in, dt_arena *arena) {
+    int best = -1, best_unit = -1;
+    double begin = DBL_MAX;
+    for (int s = 0; s < in->n_stages; s++) {
+        double now = in->stages[s].free, soonest = DBL_MAX;
+        int u = next_unit(in, s, now, &soonest);
+        if (u < 0 && soonest < DBL_MAX) u = next_unit(in, s, now = soonest, &soonest);
+        if (u < 0 || now >= begin) continue;
+        best = s;
+        best_unit = u;
+        begin = now;
+    }
+    if (best >= 0) run(in, best, best_unit, begin, arena);
+    return best >= 0;
+}
+
+const dt_stage_order *dt_stage_orders(const dt_staged_segment *segment, int n_stages, int n_microbatches, dt_arena *arena) {
+    dt_stage_order *made = DT_NEW_ARRAY(arena, dt_stage_order, n_stages);
+    simulation in = {.segment = segment, .n_stages = n_stages, .n_microbatches = n_microbatches};
+    double end = 0;
+    in.stages = DT_NEW_ARRAY(arena, stage, n_stages);
+    in.n_done = DT_NEW_ARRAY(arena, int, segment->n_units);
+    in.ends = DT_NEW_ARRAY(arena, double *, segment->n_units);
+    for (int u = 0; u < segment->n_units; u++) in.ends[u] = DT_NEW_ARRAY(arena, double, n_microbatches);
+    for (int s = 0; s < n_stages; s++) {
+        in.stages[s].first = in.stages[s].last = -1;
+        for (int u = 0; u < segment->n_units; u++) {
+            if (segment->units[u].stage != s) continue;
+            if (in.stages[s].first < 0) in.stages[s].first = u;
+            in.stages[s].last = u;
+        }
+        limit(&in, &in.stages[s]);
+    }
+    while (advance(&in, arena)) {
+    }
+    for (int s = 0; s < n_stages; s++)
+        if (in.stages[s].free > end) end = in.stages[s].free;
+    for (int s = 0; s < n_stages; s++) {
+        const stage *one = &in.stages[s];
+        made[s] = (dt_stage_order){(int)one->tasks.n, one->tasks.items, one->n_in_flight > 1 ? one->n_in_flight : 1, one->busy, end};
+    }
+    return made;
+}
