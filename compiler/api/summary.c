@@ -121,9 +121,14 @@ static void print_factor(dt_text *text, int64_t bytes, int64_t bytes_a_replica, 
     dt_text_format(text, "%s * %s", bytes_a_replica != 0 ? ")" : "", behind);
 }
 
+static dt_space_bytes of_all_shards(const dt_space_bytes *bytes, int64_t n) {
+    return (dt_space_bytes){.device = n * bytes->device, .replica = n * bytes->replica, .partial = n * bytes->partial, .scratch = n * bytes->scratch};
+}
+
 static void print_memory(dt_text *text, const dt_plan *plan, int64_t shared_bytes) {
     int64_t capacity = plan->capacity, n_microbatches = dt_microbatches_of(capacity, plan->microbatch_rows);
-    const dt_space_bytes *bytes = &plan->bytes, *gathered = &plan->gathered; /* gathered: for each block, of which a replica has n_microbatches */
+    const dt_space_bytes all = of_all_shards(&plan->bytes, plan->n_shards), all_gathered = of_all_shards(&plan->gathered, plan->n_shards);
+    const dt_space_bytes *bytes = &all, *gathered = &all_gathered; /* gathered: for each block, of which a replica has n_microbatches */
     dt_text_append(text, "  memory     ");
     print_growing(text, shared_bytes + bytes->device, n_microbatches * gathered->device);
     dt_text_append(text, " + (");
@@ -132,6 +137,7 @@ static void print_memory(dt_text *text, const dt_plan *plan, int64_t shared_byte
     print_factor(text, bytes->partial, n_microbatches * gathered->partial, "sums) * cores + ");
     print_factor(text, n_microbatches * bytes->replica + input_bytes(plan), n_microbatches * n_microbatches * gathered->replica, "V");
     dt_text_format(text, ", V replicas of %lld rows", (long long)capacity);
+    if (plan->n_shards > 1) dt_text_format(text, ", all %lld shards", (long long)plan->n_shards);
     if (n_microbatches > 1) dt_text_format(text, ", in %lld microbatches of %lld", (long long)n_microbatches, (long long)plan->microbatch_rows);
     dt_text_append(text, "\n");
 }

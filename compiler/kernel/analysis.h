@@ -22,7 +22,8 @@ bool dt_kernel_stores_to(const dt_kernel_function *kernel, int buffer); /* of th
 /* Whether it combines what a microbatch has, between two kernels of its segment; all others combine at the segment's end what all have left. */
 bool dt_collective_is_within(const dt_plan *plan, const dt_collective *collective);
 /* How many of a segment's kernels for replicas have to run until what a collective takes is complete; 0: it is so before them. Once they have run on
- * the last microbatch it may be on its way to others while the rest of them run: none of those uses it. Of one within the segment: where it stands. */
+ * the last microbatch it may be on its way to others while the rest of them run: none of those uses it. Of one within the segment: where it stands.
+ */
 int dt_complete_after(const dt_plan *plan, const dt_segment *segment, const dt_collective *collective);
 
 bool dt_nest_stores_into(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int argument);

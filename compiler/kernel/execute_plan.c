@@ -333,7 +333,8 @@ static dt_status *run_collectives(const dt_execution *e, const dt_collective *co
 static void run_within(const dt_execution *e, const dt_segment *segment, int n, int replica) {
     for (int c = 0; c < segment->n_collectives; c++) {
         const dt_collective *collective = &segment->collectives[c];
-        if (dt_collective_is_within(e->plan, collective) && dt_complete_after(e->plan, segment, collective) == n) shard_reduce(e, collective, replica);
+        if (dt_collective_is_within(e->plan, collective) && dt_complete_after(e->plan, segment, collective) == n)
+            shard_reduce(e, collective, replica);
     }
 }
 

@@ -206,8 +206,8 @@ typedef struct dt_kernel_function {
     dt_nest *nests;
 } dt_kernel_function;
 
-/* A collective. It stands at its segment's end; but what combines the shards of one microbatch stands within the segment: right behind the last kernel
- * that stores to its source, before all that read its target (dt_collective_is_within). */
+/* A collective. It stands at its segment's end; but what combines the shards of one microbatch stands within the segment: right behind the last
+ * kernel that stores to its source, before all that read its target (dt_collective_is_within). */
 typedef struct dt_collective {
     dt_collective_kind kind;
     dt_combiner combiner; /* NONE of an all_gather; else what DT_REDUCTION_OPS has */

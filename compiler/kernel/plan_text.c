@@ -11,6 +11,9 @@
  *     all_reduce sum %12 -> %13  for "Cnn/conv2d/kernel" of %40
  *   result loss: f32 = %13
  *
+ * A shard_reduce of what a microbatch has stands with the others behind the kernels of its segment, though it runs right behind the last one that
+ * stores to what it takes (dt_collective_is_within).
+ *
  * Buffers that nothing names are left out; what bears a name that others have had before gets a number behind it: "weight~2". A microbatch has 64 of
  * the 256 rows that a replica has at most. nest_text.c has the lines below a kernel's. What can be wrong with a plan that has been read is left to
  * the verifiers; here numbers are bounded, and names have to be known. */

@@ -36,9 +36,24 @@ static void print_collective(dt_text *text, const dt_plan *plan, const dt_segmen
     dt_shape_print(text, source->dtype, source->shape);
     dt_text_format(text, " %s", collective->label ? collective->label : source->name);
     if (collective->share.unit > 0) dt_text_append(text, ", each its share where shared out");
-    int complete_after = dt_complete_after(plan, segment, collective);
+    int complete_after = dt_collective_is_within(plan, collective) ? 0 : dt_complete_after(plan, segment, collective);
     if (complete_after > 0) dt_text_format(text, ", complete after %s", plan->kernels[segment->replica_kernels[complete_after - 1]].name);
     dt_text_append(text, "\n");
+}
+
+/* What stands between two kernels is printed there. */
+static void print_segment(dt_text *text, const dt_plan *plan, const dt_segment *segment) {
+    for (int k = 0; k < segment->n_device_kernels; k++) print_kernel(text, plan, segment->device_kernels[k]);
+    for (int k = 0; k < segment->n_replica_kernels; k++) {
+        print_kernel(text, plan, segment->replica_kernels[k]);
+        for (int c = 0; c < segment->n_collectives; c++) {
+            const dt_collective *collective = &segment->collectives[c];
+            if (!dt_collective_is_within(plan, collective) || dt_complete_after(plan, segment, collective) != k + 1) continue;
+            print_collective(text, plan, segment, collective);
+        }
+    }
+    for (int c = 0; c < segment->n_collectives; c++)
+        if (!dt_collective_is_within(plan, &segment->collectives[c])) print_collective(text, plan, segment, &segment->collectives[c]);
 }
 
 static bool loop_stores_to(const dt_plan *plan, const dt_plan_loop *loop, int buffer) {
@@ -95,11 +110,8 @@ void dt_plan_print_summary(dt_arena *arena, dt_text *text, const dt_plan *plan) 
     dt_text_format(text, "%s: %d kernel%s, %d segment%s\n", plan->name, plan->n_kernels, dt_plural(plan->n_kernels), plan->n_segments,
                    dt_plural(plan->n_segments));
     for (int s = 0; s < plan->n_segments; s++) {
-        const dt_segment *segment = &plan->segments[s];
         dt_text_format(text, " segment %d\n", s);
-        for (int k = 0; k < segment->n_device_kernels; k++) print_kernel(text, plan, segment->device_kernels[k]);
-        for (int k = 0; k < segment->n_replica_kernels; k++) print_kernel(text, plan, segment->replica_kernels[k]);
-        for (int c = 0; c < segment->n_collectives; c++) print_collective(text, plan, segment, &segment->collectives[c]);
+        print_segment(text, plan, &plan->segments[s]);
     }
     for (int l = 0; l < plan->n_loops; l++) print_loop(text, plan, plan->loops[l]);
     dt_text_append(text, " bytes: ");

@@ -381,7 +381,8 @@ static dt_status *verify_plan(const dt_plan *plan, dt_arena *arena) {
     for (int r = 0; r < plan->n_results; r++)
         if (!earlier(plan->results[r].buffer, plan->n_buffers)) return dt_error(DT_INTERNAL, "result %d has no buffer", r);
     for (int s = 0; s < plan->n_segments; s++)
-        for (int c = 0; c < plan->segments[s].n_collectives; c++) DT_TRY(verify_collective(plan, &plan->segments[s], &plan->segments[s].collectives[c]));
+        for (int c = 0; c < plan->segments[s].n_collectives; c++)
+            DT_TRY(verify_collective(plan, &plan->segments[s], &plan->segments[s].collectives[c]));
     for (int k = 0; k < plan->n_kernels; k++) DT_TRY(verify_shards(plan, &plan->kernels[k]));
     for (int k = 0; k < plan->n_kernels && plan->is_placed; k++)
         for (int b = 0; b < plan->kernels[k].n_buffers; b++) DT_TRY(verify_place(plan, plan->kernels[k].buffers[b]));

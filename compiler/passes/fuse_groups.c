@@ -404,11 +404,10 @@ int dt_fusion_memory(dt_fusion *f, const dt_value *value, int *producer) {
 static void place_collective(dt_fusion *f, const dt_value *value) {
     dt_placement *placement = dt_placement_of(f, value);
     int source = lasting_buffer(f, value->operands[0]);
-    placement->producer =
-        new_group(f, (dt_fusion_group){.collective = value,
-                                       .source = source,
-                                       .is_within = dt_value_is(value, "shard_reduce") && !dt_fusion_is_replicated(f, value),
-                                       .producer = dt_placement_of(f, value->operands[0])->producer});
+    placement->producer = new_group(f, (dt_fusion_group){.collective = value,
+                                                         .source = source,
+                                                         .is_within = dt_value_is(value, "shard_reduce") && !dt_fusion_is_replicated(f, value),
+                                                         .producer = dt_placement_of(f, value->operands[0])->producer});
     placement->stored = true;
     dt_fusion_buffer(f, value);
 }

@@ -150,7 +150,11 @@ void dt_about_artifact(const dt_artifact *artifact, dt_text *text) {
                    artifact->capacity, in_mib(bytes.shared), in_mib(bytes.core), in_mib(bytes.replica));
     dt_text_format(text, " + %.2f MiB for each of the log2(microbatches) + 1 sums that a core has open\n", in_mib(bytes.partial));
     if (artifact->n_shards > 1)
-        dt_text_format(text, "the model is split into %d shards, which --shards-over spreads over processes\n", artifact->n_shards);
+        dt_text_format(
+            text,
+            "the model is split into %d shards, of which --shards-over K gives each process 1 / K; a core then has two microbatches under way, "
+            "and takes 2 / K of what is said for it\n",
+            artifact->n_shards);
     say_gathered(text, artifact);
     say_variables(text, artifact);
     say_launch_values(text, artifact);

@@ -279,13 +279,12 @@ static bool is_partial_sum(const dt_artifact_buffer *source, const dt_artifact_c
 }
 
 /* Where a microbatch has something that it writes. */
-static bool is_of_microbatch(dt_memory_space space) {
-    return space == DT_MEMORY_REPLICA || space == DT_MEMORY_SCRATCH || space == DT_MEMORY_PARTIAL;
-}
+static bool is_of_microbatch(dt_memory_space space) { return space == DT_MEMORY_REPLICA || space == DT_MEMORY_SCRATCH || space == DT_MEMORY_PARTIAL; }
 
 /* A shard_reduce: within a microbatch, or once for all. */
 static bool reduces_shards(const dt_artifact_buffer *source, const dt_artifact_buffer *target) {
-    bool rows = source->tensor.has_rows && !source->tensor.has_all_rows, is_once = source->space == DT_MEMORY_DEVICE && target->space == DT_MEMORY_DEVICE;
+    bool rows = source->tensor.has_rows && !source->tensor.has_all_rows,
+         is_once = source->space == DT_MEMORY_DEVICE && target->space == DT_MEMORY_DEVICE;
     bool same_rows = source->tensor.has_rows == target->tensor.has_rows && source->tensor.has_all_rows == target->tensor.has_all_rows;
     return same_rows && (is_once ? !rows : is_of_microbatch(source->space) && is_of_microbatch(target->space));
 }

@@ -231,6 +231,7 @@ static dt_status *cut_nonblocking(cutter *in, const dt_operation *one) {
         dt_list_push(in->arena, &in->started, made);
     }
     const dt_group_work *work = &in->started.items[i].work;
+    const char *label = in->about.label; /* of what goes on */
     in->about.segment = collective->segment;
     in->about.label = in->executor->collectives[collective->first].label;
     if (!work->on_device)
@@ -239,6 +240,7 @@ static dt_status *cut_nonblocking(cutter *in, const dt_operation *one) {
         add_on_device(in, &work->buckets[0], true);
     else
         dt_list_push(in->arena, &in->stages.operations, join);
+    if (!work->on_device) in->about.label = label;
     return NULL;
 }
 

@@ -7,9 +7,10 @@
  *           what each process has written its share of, where they share out          COLLECTIVE
  *           what the central memory domain has written and others have too          COLLECTIVE
  *         for each microbatch its kernels, then the sums that it completes          LAUNCH, REDUCE
+ *           behind some of the kernels what combines its shards                     REDUCE, or START and WAIT
  *         for each kernel the last microbatches, which go through it together       LAUNCH
  *           where some of what crosses replicas is there after it                   COMPLETE
- *         what combines the shards of a microbatch, or of what is there once        REDUCE
+ *         what combines the shards of what is there once                            REDUCE
  *         what crosses replicas                                                     COLLECTIVE
  *     aggregates that no collective put with the others                             REDUCE
  *     records and aggregates, to the host                                           READ_BACK
@@ -17,9 +18,13 @@
  * A segment's kernels all run on one microbatch before the next, each with launch values and memory of its own, as if it were a replica. What both
  * halves of a subtree have left is added at once (partial_sums.h), so that memory for partial sums grows with the logarithm of their number. But some
  * of the last ones may go through the segment together, kernel by kernel: the first sums are complete that much earlier, and cross while the rest is
- * computed. Where other processes have shards of the model too, what combines shards crosses with the rest, at the end of the segment, in a part for
- * each microbatch of this process. A kernel in a loop over tensors is launched for each iteration, and in it one that is sharded for each held shard,
- * in their order. What crosses replicas does so for each shard by itself: a sharded collective is as many as there are shards. */
+ * computed.
+ *
+ * What combines the shards of a microbatch stands between two of its kernels. Where other processes have shards too it is a nonblocking collective of
+ * the executor alone, in a part for each microbatch of this process, and microbatches go through the segment in pairs: one is computed up to such a
+ * place, then the other, while that of the first is under way. A kernel in a loop over tensors is launched for each iteration, and in it one that is
+ * sharded for each held shard, in their order. What crosses replicas does so for each shard by itself: a sharded collective is as many as there are
+ * shards. */
 #ifndef DT_RUNTIME_EXECUTION_OPERATIONS_H
 #define DT_RUNTIME_EXECUTION_OPERATIONS_H
 

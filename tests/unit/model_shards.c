@@ -226,8 +226,8 @@ static void an_iteration_goes_through_all_shards(void **state) {
     dt_arena_destroy(arena);
 }
 
-/* Of the second member, which has the last four of the seven microbatches of a process that has shards 2 and 3: what it starts, waits for and launches within the first segment, by
- * kernel and microbatch, or by part. Two microbatches are under way, each in scratch of its own. */
+/* Of the second member, which has the last four of the seven microbatches of a process that has shards 2 and 3: what it starts, waits for and
+ * launches within the first segment, by kernel and microbatch, or by part. Two microbatches are under way, each in scratch of its own. */
 static void two_microbatches_are_under_way(void **state) {
     (void)state;
     enum {
@@ -637,7 +637,8 @@ static void broken_promises_are_refused(void **state) {
         {"\"label\": \"prediction\"", "\"source\": 8, \"target\": 11", "\"source\": 8, \"target\": 16", "not of one type and size"},
         {"\"name\": \"gw_all\"", ", \"sharded\": true", "", "gw and gw_all are not the two sides of such a collective"},
         {"\"label\": \"prediction\"", "\"complete_after\": 1", "\"complete_after\": 0", "within a segment, and behind none of its kernels"},
-        {"\"label\": \"prediction\"", "\"complete_after\": 1", "\"complete_after\": 2", "prediction is not there before 2 kernels: difference uses it"},
+        {"\"label\": \"prediction\"", "\"complete_after\": 1", "\"complete_after\": 2",
+         "prediction is not there before 2 kernels: difference uses it"},
         {"\"name\": \"h\"", "\"space\": \"scratch\"", "\"space\": \"constant\"", "all shards read the same inputs and constants"},
         {"\"aggregate1\"", "\"buffer\": 16", "\"buffer\": 15", "its buffer square differs from shard to shard"},
         {"\"label\": \"Net/v\"", "\"kind\": \"shard_reduce\", \"combiner\": \"sum\", \"source\": 15",
