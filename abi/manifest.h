@@ -43,6 +43,11 @@ enum {
     DT_MOST_SHARDS = 64 /* of a model */
 };
 static inline bool dt_shards_are_valid(int64_t n) { return n >= 1 && n <= DT_MOST_SHARDS && (n & (n - 1)) == 0; } /* a power of two */
+/* Elements of each shard's part of a dimension that is `groups` tensors of equal length side by side, of each of which every shard has a part. Where
+ * the shards cannot share it evenly, the last ones have fewer of the whole's elements, and padding, zeros, behind them. */
+static inline int64_t dt_shard_extent(int64_t extent, int64_t groups, int64_t n_shards) {
+    return groups * ((extent / groups + n_shards - 1) / n_shards);
+}
 
 /* X(enumerator, name, meaning): how a collective combines elements. */
 #define DT_REDUCTION_OPS(X)                                                                                                                          \

@@ -32,10 +32,10 @@ static dt_status *check_operands(const dt_op *op, dt_value *const *operands, int
 static dt_status *shape_of_shard(dt_arena *arena, const dt_op *op, const dt_variable *variable, int64_t n_shards, dt_shape *shape) {
     *shape = variable->shape;
     if (n_shards == 1) return NULL;
-    if (n_shards < 1 || variable->shard_axis < 0 || variable->shape.dims[variable->shard_axis] % (n_shards * variable->shard_groups) != 0)
+    if (n_shards < 1 || variable->shard_axis < 0)
         return dt_error(DT_INVALID_ARGUMENT, "%s: %s is not split over %lld shards", op->name, variable->path, (long long)n_shards);
     int64_t *dims = dt_arena_copy(arena, shape->dims, (size_t)shape->rank * sizeof *dims);
-    dims[variable->shard_axis] /= n_shards;
+    dims[variable->shard_axis] = dt_shard_extent(dims[variable->shard_axis], variable->shard_groups, n_shards);
     shape->dims = dims;
     return NULL;
 }

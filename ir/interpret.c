@@ -194,15 +194,14 @@ static dt_status *variable_of(const run *run, const dt_value *value, dt_tensor *
     return NULL;
 }
 
-/* Copies a shard's part of a variable, or from there. */
+/* Copies a shard's part of a variable, or from there; of padding nothing, which is zero. */
 static void copy_part(const run *run, const dt_value *value, int shard, dt_tensor *variable, dt_tensor *part, bool to_part) {
     const dt_variable *declared = dt_module_find_variable(run->function->module, dt_value_string(value, "variable"));
     size_t bytes = dt_dtype_bytes(variable->dtype);
     for (size_t i = 0; i < dt_tensor_elements(part); i++) {
-        char *in_part = (char *)part->data + i * bytes;
-        char *whole =
-            (char *)variable->data +
-            (size_t)dt_shape_element_of_part(declared->shape, declared->shard_axis, declared->shard_groups, run->n_shards, shard, (int64_t)i) * bytes;
+        int64_t at = dt_shape_element_of_part(declared->shape, declared->shard_axis, declared->shard_groups, run->n_shards, shard, (int64_t)i);
+        if (at < 0) continue;
+        char *in_part = (char *)part->data + i * bytes, *whole = (char *)variable->data + (size_t)at * bytes;
         memcpy(to_part ? in_part : whole, to_part ? whole : in_part, bytes);
     }
 }

@@ -11,25 +11,25 @@ dt_status *dt_infer_random_uniform(dt_arena *arena, const dt_op *op, dt_value *c
                                    dt_shape *shape, dt_dtype *dtype) {
     DT_TRY(dt_infer_constant(arena, op, operands, n_operands, attributes, shape, dtype));
     int n_symbols = dt_shape_count(*shape, DT_BATCH) + dt_shape_count(*shape, DT_GATHERED);
-    int64_t n_shards = dt_op_attribute(op, attributes, "shards")->i, axis = dt_op_attribute(op, attributes, "shard_axis")->i;
-    if (n_shards < 1 || (n_shards > 1 && (axis < 0 || axis >= shape->rank || shape->dims[axis] != 1)))
-        return dt_error(DT_INVALID_ARGUMENT, "random_uniform: of %" PRId64 " shards dimension shard_axis is one", n_shards);
+    int64_t whole = dt_op_attribute(op, attributes, "whole")->i, axis = dt_op_attribute(op, attributes, "shard_axis")->i;
+    if (whole != 0 && (whole < 0 || axis < 0 || axis + 1 >= shape->rank || shape->dims[axis] != 1 || shape->dims[axis + 1] < 1))
+        return dt_error(DT_INVALID_ARGUMENT, "random_uniform: of one of the shards of %" PRId64 " elements dimension shard_axis is 1", whole);
     return n_symbols <= 1 ? NULL : dt_error(DT_INVALID_ARGUMENT, "random_uniform: B may stand once in the shape");
 }
 
-/* Row-major with B outermost, wherever it stands: its extent is not known, so it may not be in a stride. Of a shard's part, dimension `shard_axis` of
- * the whole tensor are the shards, of which there is one here. */
-static void append_element_number(dt_text *text, dt_shape shape, int64_t n_shards, int64_t shard_axis) {
+/* Row-major with B outermost, wherever it stands: its extent is not known, so it may not be in a stride. Of a shard's part, where whole > 0, in the
+ * whole tensor: there dimension `shard_axis` is not, and the next one has `whole` elements. */
+static void append_element_number(dt_text *text, dt_shape shape, int64_t shard_axis, int64_t whole) {
     int64_t stride = 1;
     dt_text_append(text, "e = i64(0)");
     for (int d = shape.rank - 1; d >= 0; d--) {
         if (dt_dim_is_symbol(shape.dims[d])) continue;
-        bool is_shard = n_shards > 1 && d == shard_axis;
+        bool is_shard = whole > 0 && d == shard_axis;
         if (is_shard)
             dt_text_format(text, " + launch(shard) * %" PRId64, stride);
         else
             dt_text_format(text, " + loop(%d) * %" PRId64, d, stride);
-        stride *= is_shard ? n_shards : shape.dims[d];
+        stride = is_shard ? stride / shape.dims[d + 1] * whole : stride * shape.dims[d];
     }
     int batch = dt_shape_batch_axis(shape);
     if (batch >= 0) dt_text_format(text, " + (loop(%d)%s) * %" PRId64, batch, shape.dims[batch] == DT_BATCH ? " + launch(row_offset)" : "", stride);
@@ -51,7 +51,7 @@ static void append_rounds(dt_text *text, uint64_t stream) {
 
 dt_loops *dt_loops_random_uniform(dt_arena *arena, const dt_value *value) {
     dt_text text = {.arena = arena};
-    append_element_number(&text, value->shape, dt_value_int(value, "shards"), dt_value_int(value, "shard_axis"));
+    append_element_number(&text, value->shape, dt_value_int(value, "shard_axis"), dt_value_int(value, "whole"));
     append_rounds(&text, (uint64_t)dt_value_int(value, "stream"));
     return dt_loops_new(arena, value, value->shape, 0, NULL, DT_COMBINE_NONE, text.data);
 }

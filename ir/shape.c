@@ -1,6 +1,8 @@
 /* shape: see shape.h. */
 #include "ir/shape.h"
 
+#include "abi/manifest.h"
+
 #include <inttypes.h>
 
 dt_shape dt_shape_make(dt_arena *arena, int rank, const int64_t *dims) {
@@ -38,10 +40,11 @@ int64_t dt_shape_elements(dt_shape shape, int64_t batch, int64_t gathered) {
 }
 
 int64_t dt_shape_element_of_part(dt_shape shape, int axis, int64_t groups, int64_t n_shards, int64_t shard, int64_t i) {
-    int64_t inner = 1, extent = shape.dims[axis], own = extent / n_shards, of_group = own / groups;
+    int64_t inner = 1, extent = shape.dims[axis], own = dt_shard_extent(extent, groups, n_shards), of_group = own / groups;
     for (int d = axis + 1; d < shape.rank; d++) inner *= shape.dims[d];
-    int64_t outer = i / inner / own, at = i / inner % own;
-    return (outer * extent + at / of_group * (extent / groups) + shard * of_group + at % of_group) * inner + i % inner;
+    int64_t outer = i / inner / own, at = i / inner % own, in_group = shard * of_group + at % of_group;
+    if (in_group >= extent / groups) return -1;
+    return (outer * extent + at / of_group * (extent / groups) + in_group) * inner + i % inner;
 }
 
 int64_t dt_shape_elements_per_row(dt_shape shape) { return dt_shape_elements(shape, 1, 1); }

@@ -30,7 +30,7 @@ bool dt_shape_equal(dt_shape a, dt_shape b);
 int dt_shape_batch_axis(dt_shape shape);         /* the first dimension that is a symbol, or -1 */
 int dt_shape_count(dt_shape shape, int64_t dim); /* how many dimensions are `dim`, a constant or a symbol */
 /* Where element i, row by row, of shard `shard`'s part is in a tensor of numbers that so many shards split at an axis, which is `groups` tensors side
- * by side, each of which is split. */
+ * by side, each of which is split; -1: it is padding. */
 int64_t dt_shape_element_of_part(dt_shape shape, int axis, int64_t groups, int64_t n_shards, int64_t shard, int64_t i);
 int64_t dt_shape_elements(dt_shape shape, int64_t batch, int64_t gathered); /* with values put in for the symbols */
 int64_t dt_shape_elements_per_row(dt_shape shape);                          /* product of the constant dimensions */

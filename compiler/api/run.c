@@ -20,10 +20,10 @@ typedef struct job {
 /* ---- what goes in ---- */
 
 /* Of a variable of which each shard has a part that of all of it. */
-static dt_shape whole_shape(dt_arena *arena, const dt_plan *plan, const dt_buffer *buffer) {
+static dt_shape whole_shape(dt_arena *arena, const dt_buffer *buffer) {
     if (buffer->space != DT_MEMORY_VARIABLE || !buffer->sharded) return buffer->shape;
     int64_t *dims = dt_arena_copy(arena, buffer->shape.dims, (size_t)buffer->shape.rank * sizeof *dims);
-    dims[buffer->split_axis] *= plan->n_shards;
+    dims[buffer->split_axis] = buffer->split_extent;
     return (dt_shape){buffer->shape.rank, dims};
 }
 
@@ -31,7 +31,7 @@ static dt_shape whole_shape(dt_arena *arena, const dt_plan *plan, const dt_buffe
 static dt_status *read_tensor(dt_api_call *call, job *job, const char *path, const dt_buffer *buffer, int64_t *rows, dt_tensor *tensor) {
     dt_npy *file = &job->file;
     if (buffer->dtype == DT_BF16) return dt_error_in(DT_UNIMPLEMENTED, path, 0, "%s is bf16, which .npy files do not have", buffer->name);
-    dt_shape shape = whole_shape(call->arena, job->plan, buffer);
+    dt_shape shape = whole_shape(call->arena, buffer);
     dt_npy_free(file);
     DT_TRY(dt_npy_read(path, file));
     dt_text type = {.arena = call->arena};
@@ -87,8 +87,7 @@ static dt_status *read_variables(dt_api_call *call, job *job, const dt_buffer **
     memory->variables = DT_NEW_ARRAY(call->arena, dt_tensor, n);
     int64_t rows = -1;
     for (int v = 0; v < n; v++)
-        if (buffers[v] != NULL)
-            memory->variables[v] = dt_tensor_make(call->arena, buffers[v]->dtype, whole_shape(call->arena, job->plan, buffers[v]));
+        if (buffers[v] != NULL) memory->variables[v] = dt_tensor_make(call->arena, buffers[v]->dtype, whole_shape(call->arena, buffers[v]));
     for (size_t i = 0; i < job->options.n_variables; i++) {
         const dtc_define *said = &job->options.variables[i];
         int v = 0;

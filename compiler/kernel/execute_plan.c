@@ -127,12 +127,17 @@ static void copy_elements(const dt_execution *e, dt_shape shape, const dt_tensor
     }
 }
 
-/* The same of a shard's part of a variable. */
+/* The same of a shard's part of a variable, where padding is zero. */
 static void copy_part(const dt_execution *e, const dt_buffer *buffer, const dt_tensor *variable, int shard, char *memory, bool to_tensor) {
     size_t bytes = dt_dtype_bytes(buffer->dtype), n = (size_t)bytes_of(e, buffer) / bytes;
     for (size_t i = 0; i < n; i++) {
         int64_t at = dt_shape_element_of_part(variable->shape, buffer->split_axis, buffer->split_groups, e->n_shards, shard, (int64_t)i);
-        char *element = (char *)variable->data + (size_t)at * bytes, *stored = memory + i * bytes;
+        char *stored = memory + i * bytes;
+        if (at < 0) {
+            memset(stored, 0, bytes);
+            continue;
+        }
+        char *element = (char *)variable->data + (size_t)at * bytes;
         memcpy(to_tensor ? element : stored, to_tensor ? stored : element, bytes);
     }
 }

@@ -168,7 +168,8 @@ typedef struct dt_buffer {
     bool sharded;         /* there is one for each of a model's shards */
     int variable, input;  /* index, for those spaces */
     int split_axis;       /* of a variable that is sharded: the dimension that is split, */
-    int64_t split_groups; /* which is so many tensors side by side, each of which is */
+    int64_t split_extent; /* of so many elements in all shards together, */
+    int64_t split_groups; /* which are so many tensors side by side, each of which is split */
     int64_t offset; /* bytes within its space, a multiple of DT_BUFFER_ALIGNMENT. With DT_GATHERED both are those of one microbatch, as many times
                        as large as the launch has microbatches, and lie after all that has not: how many there are is known at launch only */
     int64_t bytes;  /* of a full microbatch, with DT_SLACK_BYTES after it */

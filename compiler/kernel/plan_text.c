@@ -149,8 +149,16 @@ static void buffer_line(dt_words *w, dt_buffer *buffer, dt_view *view) {
         buffer->precision = (dt_precision)dt_one_of(w, " ", dt_precision_names(), DT_N_PRECISIONS, (int)buffer->precision, "a precision as bf16");
     buffer->one_row = dt_has(w, buffer->one_row, ", one row");
     buffer->sharded = dt_has(w, buffer->sharded, ", of a shard");
-    if (buffer->sharded && buffer->space == DT_MEMORY_VARIABLE) dt_expect(w, " split at %d in %1ld", &buffer->split_axis, &buffer->split_groups);
+    if (buffer->sharded && buffer->space == DT_MEMORY_VARIABLE)
+        dt_expect(w, " split at %d of %1ld in %1ld", &buffer->split_axis, &buffer->split_extent, &buffer->split_groups);
     dt_expect(w, "\n");
+}
+
+static bool is_part_of_split(const dt_plan *plan, const dt_buffer *buffer) {
+    int64_t extent = buffer->split_extent, groups = buffer->split_groups;
+    if (!buffer->sharded || buffer->space != DT_MEMORY_VARIABLE) return true;
+    if (buffer->split_axis < 0 || buffer->split_axis >= buffer->shape.rank || extent % groups != 0) return false;
+    return buffer->shape.dims[buffer->split_axis] == dt_shard_extent(extent, groups, plan->n_shards);
 }
 
 /* To the plan, one that has been read. */
@@ -158,6 +166,7 @@ static void add_buffer(dt_words *w, const char *token, const dt_buffer *buffer) 
     dt_arena *arena = w->arena;
     const char *missing = buffer->view != NULL ? view_needs(w->plan, buffer->view, buffer->dtype, buffer->shape) : NULL;
     if (missing != NULL) return dt_wrong(w, "%s", missing);
+    if (!is_part_of_split(w->plan, buffer)) return dt_wrong(w, "%s is not as long as a shard of what is split so", buffer->name);
     int number = buffer->view != NULL ? dt_plan_add_view(arena, w->plan, buffer->name, *buffer->view) : dt_plan_add_buffer(arena, w->plan, *buffer);
     dt_buffer *added = &w->plan->buffers[number];
     if (!dt_shape_equal(added->shape, buffer->shape)) dt_wrong(w, "%s has another shape than the part that it is", buffer->name);
@@ -165,6 +174,7 @@ static void add_buffer(dt_words *w, const char *token, const dt_buffer *buffer) 
     added->one_row = buffer->one_row;
     added->sharded = buffer->sharded;
     added->split_axis = buffer->split_axis;
+    added->split_extent = buffer->split_extent;
     added->split_groups = buffer->split_groups;
     dt_names_add(arena, &w->buffers, token, number);
 }

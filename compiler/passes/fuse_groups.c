@@ -330,6 +330,7 @@ static int buffer_of_variable(dt_fusion *f, const dt_value *value) {
     return dt_plan_add_buffer(f->arena, f->plan,
                               (dt_buffer){variable->path, DT_MEMORY_VARIABLE, variable->dtype, shape, .sharded = value->distribution.sharded,
                                           .variable = number, .input = -1, .split_axis = variable->shard_axis,
+                                          .split_extent = value->distribution.sharded ? variable->shape.dims[variable->shard_axis] : 0,
                                           .split_groups = variable->shard_groups});
 }
 

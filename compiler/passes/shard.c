@@ -79,8 +79,7 @@ static dt_status *become_part(dt_sharding *s, dt_sharded *sharded, dt_split spli
         return dt_value_error(value, DT_UNIMPLEMENTED, "%s cannot be split over shards at its dimension %d", value->op->name, split.axis);
     value->distribution.sharded = true;
     sharded->whole = NULL;
-    dt_list_push(module->arena, &sharded->parts, ((dt_part_of_value){split, value}));
-    return NULL;
+    return dt_shard_add_part(s, sharded, split, value);
 }
 
 static dt_status *split_move(dt_sharding *s, dt_sharded *sharded, dt_split split) {
@@ -145,12 +144,16 @@ static dt_status *split_lookup(dt_sharding *s, dt_sharded *sharded) {
 static dt_status *split_by_loops(dt_sharding *s, dt_sharded *sharded, choice chosen) {
     dt_value *value = sharded->value;
     dt_split split = split_of_result(sharded, chosen);
+    bool may_be_index = value->op->class == DT_CLASS_INDEX || value->op->class == DT_CLASS_WINDOW;
     for (int k = 0; k < value->n_operands; k++) {
         dt_sharded *operand = dt_sharded_of(s, sharded->operands[k]);
         dt_split of_operand;
         dt_split_of_operand(sharded, k, operand->shape, chosen.loop, chosen.groups, &of_operand);
         if (of_operand.axis == DT_NOT_SPLIT)
             DT_TRY(dt_shard_whole(s, operand, value, &value->operands[k]));
+        else if (split.axis == DT_NOT_SPLIT || may_be_index)
+            DT_TRY(dt_shard_padded_part(s, operand, of_operand, split.axis == DT_NOT_SPLIT ? combiner_of(sharded) : DT_COMBINE_SUM, value,
+                                        &value->operands[k]));
         else
             DT_TRY(dt_shard_part(s, operand, of_operand, value, &value->operands[k]));
     }
@@ -176,14 +179,13 @@ static dt_status *split_state(dt_sharding *s, dt_sharded *sharded) {
     dt_split split = {variable->shard_axis, variable->shard_groups};
     bool writes = value->n_operands > 0;
     if (split.axis == DT_NOT_SPLIT) return writes ? dt_shard_whole(s, dt_sharded_of(s, sharded->operands[0]), value, &value->operands[0]) : NULL;
-    if (writes) DT_TRY(dt_shard_part(s, dt_sharded_of(s, sharded->operands[0]), split, value, &value->operands[0]));
+    if (writes) DT_TRY(dt_shard_padded_part(s, dt_sharded_of(s, sharded->operands[0]), split, DT_COMBINE_SUM, value, &value->operands[0]));
     set_shards(s, value);
     value->distribution.sharded = true;
     if (writes) return NULL;
     value->shape = dt_split_shape(s, sharded->shape, split);
     sharded->whole = NULL;
-    dt_list_push(module->arena, &sharded->parts, ((dt_part_of_value){split, value}));
-    return NULL;
+    return dt_shard_add_part(s, sharded, split, value);
 }
 
 static bool takes_what_is_split(const dt_sharding *s, const dt_sharded *sharded) {
@@ -256,7 +258,10 @@ static dt_status *shard_function(dt_compilation *compilation, dt_function *funct
     s.values = DT_NEW_ARRAY(arena, dt_sharded, n);
     s.bodies = DT_NEW_ARRAY(arena, dt_value *, n);
     dt_function_find_bodies(function, s.bodies);
-    for (dt_value *value = function->first; value != NULL; value = value->next) s.values[value->id] = sharded_of(arena, value);
+    for (dt_value *value = function->first; value != NULL; value = value->next) {
+        s.values[value->id] = sharded_of(arena, value);
+        if (dt_value_is(value, "write")) s.values[value->operands[0]->id].is_written = true;
+    }
     for (int id = 0; id < n; id++) DT_TRY(shard_value(&s, &s.values[id]));
     DT_TRY(take_results(&s));
     distribute_new(function);

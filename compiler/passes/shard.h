@@ -5,8 +5,9 @@
 
 #include "compiler/passes/passes.h"
 
-/* How the shards have a value. The dimension is `groups` tensors side by side, of which each shard has an equal part: element i of its part of a
- * group is element shard * extent + i of that. */
+/* How the shards have a value. The dimension is `groups` tensors side by side, of each of which every shard has a part: element i of its part of a
+ * group is element shard * extent + i of that. Parts are of the same shape. Where shards cannot share a group evenly, those of the last ones end with
+ * padding: elements that the whole does not have. */
 typedef struct dt_split {
     int axis;       /* DT_NOT_SPLIT: every shard has all of it */
     int64_t groups; /* at least 1 */
@@ -20,6 +21,7 @@ enum {
 typedef struct dt_part_of_value {
     dt_split split;
     dt_value *value;
+    bool has_zeros; /* in its padding; else there may be anything */
 } dt_part_of_value;
 
 /* A value as the program has it, before the pass changes it. */
@@ -29,6 +31,7 @@ typedef struct dt_sharded {
     dt_value **operands;
     const dt_attribute *attributes;
     const dt_loops *loops;           /* NULL: it has none */
+    bool is_written;                 /* to a variable */
     dt_value *whole;                 /* the same on every shard; NULL: there is none */
     DT_LIST(dt_part_of_value) parts; /* the first one is how it came about, where there is no whole */
 } dt_sharded;
@@ -45,7 +48,9 @@ typedef struct dt_sharding {
 static inline dt_sharded *dt_sharded_of(const dt_sharding *s, const dt_value *value) { return &s->values[value->id]; }
 
 /* Elements of a dimension of a shard's part. */
-static inline int64_t dt_split_extent(const dt_sharding *s, dt_shape shape, dt_split split) { return shape.dims[split.axis] / s->n_shards; }
+static inline int64_t dt_split_extent(const dt_sharding *s, dt_shape shape, dt_split split) {
+    return dt_shard_extent(shape.dims[split.axis], split.groups, s->n_shards);
+}
 dt_shape dt_split_shape(const dt_sharding *s, dt_shape shape, dt_split split);
 
 /* How a tensor of the same elements, row by row, in shape `to` is split where one in shape `from` is split so; DT_NOT_SPLIT: no dimension is. */
@@ -56,8 +61,13 @@ int dt_loop_of_whole_dimension(const dt_loops *loops, const dt_access *access, d
 /* How the operand is split where loop `loop` is, in so many groups; false: that loop walks a dimension of it in another way. */
 bool dt_split_of_operand(const dt_sharded *sharded, int operand, dt_shape shape, int loop, int64_t groups, dt_split *split);
 
-/* The shard's part of a value, for `user`, whose place an error has; made behind the value, and once. */
+/* Adds a shard's part that has been made. */
+dt_status *dt_shard_add_part(dt_sharding *s, dt_sharded *sharded, dt_split split, dt_value *part);
+/* The shard's part of a value, for `user`, whose place an error has; made behind the value, and once. There may be anything in its padding. */
 dt_status *dt_shard_part(dt_sharding *s, dt_sharded *sharded, dt_split split, const dt_value *user, dt_value **part);
+/* The same, with what changes nothing that is combined so in its padding: zeros for sums. Whoever mixes elements of the dimension needs that, and
+ * indices and variables have zeros too: one is valid, and the other stays as it is. */
+dt_status *dt_shard_padded_part(dt_sharding *s, dt_sharded *sharded, dt_split split, dt_combiner combiner, const dt_value *user, dt_value **part);
 /* Of an index along a dimension of so many elements that is split in one group: whether a shard has what it says, and where in its part; what another
  * shard has is element 0, what nobody has stays out of range. */
 typedef struct dt_lookup {

@@ -29,15 +29,19 @@ static place place_of(dt_shape shape, int axis) {
     return before;
 }
 
+/* Padding stands behind the elements of a group: whoever has it in another shape has as many of them. */
 dt_split dt_split_reshaped(const dt_sharding *s, dt_shape from, dt_split split, dt_shape to) {
     place wanted = place_of(from, split.axis);
+    int64_t length = from.dims[split.axis] / split.groups;
     wanted.product *= split.groups;
     for (int d = 0; d < to.rank; d++) {
         place before = place_of(to, d);
         if (dt_dim_is_symbol(to.dims[d]) || before.n_symbols != wanted.n_symbols) continue;
         if (before.product == 0 || wanted.product % before.product != 0) continue;
         int64_t groups = wanted.product / before.product;
-        if (groups > 0 && groups < to.dims[d] && to.dims[d] % (groups * s->n_shards) == 0) return (dt_split){d, groups};
+        if (groups == 0 || groups >= to.dims[d] || to.dims[d] % groups != 0) continue;
+        bool is_even = length % s->n_shards == 0 && to.dims[d] / groups % s->n_shards == 0;
+        if (is_even || to.dims[d] / groups == length) return (dt_split){d, groups};
     }
     return (dt_split){DT_NOT_SPLIT, 1};
 }
@@ -62,12 +66,13 @@ dt_attribute *dt_split_attributes(const dt_sharding *s, const dt_sharded *sharde
     static const char *const sizes[] = {"shape", "starts", "limits", "low", "high"};
     dt_arena *arena = s->function->module->arena;
     const dt_op *op = sharded->value->op;
+    int64_t length = sharded->shape.dims[split.axis] / split.groups; /* whole ones of which it takes, or puts side by side */
     dt_attribute *attributes = dt_arena_copy(arena, sharded->attributes, (size_t)op->n_attributes * sizeof *attributes);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int a = dt_op_attribute_index(op, sizes[i]);
         if (a < 0) continue;
         int64_t *ints = dt_arena_copy(arena, attributes[a].ints, (size_t)attributes[a].i * sizeof *ints);
-        ints[split.axis] /= s->n_shards;
+        ints[split.axis] = ints[split.axis] / length * dt_shard_extent(length, 1, s->n_shards);
         attributes[a].ints = ints;
     }
     return attributes;
@@ -113,23 +118,99 @@ static dt_status *build_iota(dt_builder *builder, dt_dtype dtype, dt_shape shape
     return dt_build_text(builder, result, "iota", NULL, 0, "shape=[%s], axis=%d, dtype=%s", dims.data, axis, dt_dtype_name(dtype));
 }
 
-/* Where each element of a shard's part of so many elements is in the whole: group · elements of a group + shard · those of its part + element.
- * [extent] */
-static dt_status *build_positions(dt_sharding *s, dt_builder *builder, int64_t extent, int64_t groups, dt_value **positions) {
-    int64_t own = extent / (groups * s->n_shards), dims[] = {groups, own}, all[] = {groups * own};
-    dt_shape shape = {2, dims};
-    dt_value *group, *element, *width, *size, *first, *sum;
+static bool has_padding(const dt_sharding *s, int64_t extent, int64_t groups) {
+    return dt_shard_extent(extent, groups, s->n_shards) > extent / s->n_shards;
+}
+
+/* Elements of a shard's part of a dimension of the whole, in their groups: where each is in its group, shard · elements of the part + element, and
+ * whether it is there. */
+typedef struct places {
+    dt_shape shape; /* [groups, elements of a part] */
+    dt_value *places, *length, *are_there;
+} places;
+
+static dt_status *build_places(dt_sharding *s, dt_builder *builder, int64_t extent, int64_t groups, places *made) {
+    int64_t own = dt_shard_extent(extent, groups, s->n_shards) / groups;
+    dt_value *element, *size, *first;
+    made->shape = dt_shape_make(s->function->module->arena, 2, (int64_t[]){groups, own});
     DT_TRY(build_number_of_shard(s));
-    DT_TRY(build_iota(builder, DT_I64, shape, 0, &group));
-    DT_TRY(build_iota(builder, DT_I64, shape, 1, &element));
-    DT_TRY(dt_build_constant(builder, &width, DT_I64, (double)(extent / groups), shape));
+    DT_TRY(build_iota(builder, DT_I64, made->shape, 1, &element));
+    DT_TRY(dt_build_constant(builder, &made->length, DT_I64, (double)(extent / groups), made->shape));
     DT_TRY(dt_build_constant(builder, &size, DT_I64, (double)own, (dt_shape){0}));
     DT_TRY(dt_build_binary(builder, &first, "multiply", s->shard, size));
-    DT_TRY(dt_build_broadcast(builder, &first, first, shape, NULL));
-    DT_TRY(dt_build_binary(builder, &group, "multiply", group, width));
-    DT_TRY(dt_build_binary(builder, &sum, "add", group, first));
-    DT_TRY(dt_build_binary(builder, &sum, "add", sum, element));
-    return dt_build_text(builder, positions, "reshape", &sum, 1, "shape=[%" PRId64 "]", all[0]);
+    DT_TRY(dt_build_broadcast(builder, &first, first, made->shape, NULL));
+    DT_TRY(dt_build_binary(builder, &made->places, "add", first, element));
+    return dt_build_binary(builder, &made->are_there, "less", made->places, made->length);
+}
+
+/* In one dimension. */
+static dt_status *join_groups(dt_builder *builder, const places *in, dt_value **value) {
+    return dt_build_text(builder, value, "reshape", value, 1, "shape=[%" PRId64 "]", in->shape.dims[0] * in->shape.dims[1]);
+}
+
+/* Where each element of a shard's part of so many elements is in the whole: group · elements of a group + its place there; of padding 0.
+ * [elements of the part] */
+static dt_status *build_positions(dt_sharding *s, dt_builder *builder, int64_t extent, int64_t groups, dt_value **positions) {
+    places made;
+    dt_value *group, *zero;
+    DT_TRY(build_places(s, builder, extent, groups, &made));
+    DT_TRY(build_iota(builder, DT_I64, made.shape, 0, &group));
+    DT_TRY(dt_build_binary(builder, &group, "multiply", group, made.length));
+    DT_TRY(dt_build_binary(builder, positions, "add", group, made.places));
+    if (has_padding(s, extent, groups)) {
+        DT_TRY(dt_build_constant(builder, &zero, DT_I64, 0, made.shape));
+        DT_TRY(dt_build(builder, dt_op_find("where"), (dt_value *[]){made.are_there, *positions, zero}, 3, NULL, positions));
+    }
+    return join_groups(builder, &made, positions);
+}
+
+/* ---- padding ---- */
+
+/* The part, with what changes nothing in its padding when it is combined so. */
+static dt_status *pad(dt_sharding *s, const dt_sharded *sharded, dt_split split, dt_combiner combiner, dt_value **part) {
+    dt_builder builder = dt_builder_behind(s, *part);
+    dt_value *operands[] = {NULL, *part, NULL};
+    dt_dtype dtype = (*part)->dtype;
+    dt_scalar padding = dt_combiner_identity(combiner, dtype);
+    places made;
+    DT_TRY(build_places(s, &builder, sharded->shape.dims[split.axis], split.groups, &made));
+    DT_TRY(join_groups(&builder, &made, &made.are_there));
+    DT_TRY(dt_build_broadcast(&builder, &operands[0], made.are_there, (*part)->shape, (int64_t[]){split.axis}));
+    DT_TRY(dt_build_number(&builder, &operands[2], dtype, dt_dtype_is_float(dtype) ? dt_number(padding.f) : dt_number_of_int(padding.i),
+                           (*part)->shape));
+    DT_TRY(dt_build(&builder, dt_op_find("where"), operands, 3, NULL, part));
+    (*part)->distribution = operands[1]->distribution;
+    return NULL;
+}
+
+static bool is_linear(const dt_value *value) { return value->op->algebra & DT_OP_LINEAR && !dt_value_is(value, "divide"); }
+
+/* Whether an operand is a part of the program's that has zeros in its padding. */
+static bool has_zeros_in(const dt_sharding *s, const dt_sharded *sharded, const dt_value *part, int operand) {
+    const dt_sharded *of = dt_sharded_of(s, sharded->operands[operand]);
+    for (size_t i = 0; i < of->parts.n; i++)
+        if (of->parts.items[i].value == part->operands[operand]) return of->parts.items[i].has_zeros;
+    return false;
+}
+
+/* Variables have zeros in their padding, since what is written has; nothing is scattered there; and zeros give zeros where sums do not matter. */
+static bool has_zeros(const dt_sharding *s, const dt_sharded *sharded, const dt_value *part) {
+    if (dt_value_is(part, "read") || dt_value_is(part, "scatter_add")) return true;
+    bool of_zeros = part->op == sharded->value->op && part->n_operands > 0 && is_linear(part);
+    for (int k = 0; k < part->n_operands && of_zeros; k++) of_zeros = has_zeros_in(s, sharded, part, k);
+    return of_zeros;
+}
+
+/* What is not linear could make numbers of padding that are not finite, as logarithms do: there it becomes zero at once. So does what is written, and
+ * others that read it need not have it as it was. */
+dt_status *dt_shard_add_part(dt_sharding *s, dt_sharded *sharded, dt_split split, dt_value *part) {
+    bool zeros = !has_padding(s, sharded->shape.dims[split.axis], split.groups) || has_zeros(s, sharded, part);
+    if (!zeros && (sharded->is_written || (part->op->class == DT_CLASS_MAP && !is_linear(part)))) {
+        DT_TRY(pad(s, sharded, split, DT_COMBINE_SUM, &part));
+        zeros = true;
+    }
+    dt_list_push(s->function->module->arena, &sharded->parts, ((dt_part_of_value){split, part, zeros}));
+    return NULL;
 }
 
 /* ---- parts ---- */
@@ -148,8 +229,8 @@ static dt_status *part_of_random(dt_sharding *s, dt_builder *builder, const dt_s
     dt_shape in_groups = shape_in_groups(s, sharded->shape, split), own = dt_split_shape(s, sharded->shape, split);
     dt_attribute *attributes = dt_arena_copy(arena, sharded->attributes, (size_t)op->n_attributes * sizeof *attributes);
     attributes[dt_op_attribute_index(op, "shape")] = (dt_attribute){.i = in_groups.rank, .ints = in_groups.dims};
-    attributes[dt_op_attribute_index(op, "shards")].i = s->n_shards;
     attributes[dt_op_attribute_index(op, "shard_axis")].i = split.axis + 1;
+    attributes[dt_op_attribute_index(op, "whole")].i = sharded->shape.dims[split.axis] / split.groups;
     DT_TRY(dt_build(builder, op, NULL, 0, attributes, part));
     same_for_replicas(sharded->value, *part);
     return dt_build(builder, dt_op_find("reshape"), part, 1, &(dt_attribute){.i = own.rank, .ints = own.dims}, part);
@@ -161,7 +242,7 @@ dt_status *dt_shard_look_up(dt_sharding *s, dt_builder *builder, dt_value *index
     static const char *const names[] = {"i", "first", "own", "all"};
     dt_value *values[4], *is_others;
     dt_shape shape = index->shape;
-    int64_t own = extent / s->n_shards;
+    int64_t own = dt_shard_extent(extent, 1, s->n_shards);
     DT_TRY(build_number_of_shard(s));
     DT_TRY(dt_build_convert(builder, &values[0], index, DT_I64));
     DT_TRY(dt_build_constant(builder, &values[1], DT_I64, (double)own, (dt_shape){0}));
@@ -169,10 +250,10 @@ dt_status *dt_shard_look_up(dt_sharding *s, dt_builder *builder, dt_value *index
     DT_TRY(dt_build_broadcast(builder, &values[1], values[1], shape, NULL));
     DT_TRY(dt_build_constant(builder, &values[2], DT_I64, (double)own, shape));
     DT_TRY(dt_build_constant(builder, &values[3], DT_I64, (double)extent, shape));
-    DT_TRY(dt_build_expression(builder, &lookup->is_own, "i >= first & i < first + own", names, values, 4));
+    DT_TRY(dt_build_expression(builder, &lookup->is_own, "i >= first & i < first + own & i < all", names, values, 4));
     DT_TRY(dt_build_expression(builder, &is_others, "i >= 0 & i < all & (i < first | i >= first + own)", names, values, 4));
-    DT_TRY(dt_build_expression(builder, &lookup->index, "where(o, 0, i - first)", (const char *const[]){"o", "i", "first"},
-                               (dt_value *const[]){is_others, values[0], values[1]}, 3));
+    DT_TRY(dt_build_expression(builder, &lookup->index, "where(a, i - first, where(o, 0, i))", (const char *const[]){"a", "o", "i", "first"},
+                               (dt_value *const[]){lookup->is_own, is_others, values[0], values[1]}, 4));
     return NULL;
 }
 
@@ -243,10 +324,19 @@ static bool is_element_by_element(const dt_sharding *s, const dt_value *value) {
     }
 }
 
-dt_status *dt_shard_part(dt_sharding *s, dt_sharded *sharded, dt_split split, const dt_value *user, dt_value **part) {
+static dt_part_of_value *find_part(const dt_sharded *sharded, dt_split split) {
     for (size_t i = 0; i < sharded->parts.n; i++) {
-        *part = sharded->parts.items[i].value;
-        if (sharded->parts.items[i].split.axis == split.axis && sharded->parts.items[i].split.groups == split.groups) return NULL;
+        dt_part_of_value *part = &sharded->parts.items[i];
+        if (part->split.axis == split.axis && part->split.groups == split.groups) return part;
+    }
+    return NULL;
+}
+
+dt_status *dt_shard_part(dt_sharding *s, dt_sharded *sharded, dt_split split, const dt_value *user, dt_value **part) {
+    const dt_part_of_value *made = find_part(sharded, split);
+    if (made != NULL) {
+        *part = made->value;
+        return NULL;
     }
     const dt_value *value = sharded->value;
     bool is_own = sharded->parts.n == 0; /* the value has not been split in another way */
@@ -265,7 +355,18 @@ dt_status *dt_shard_part(dt_sharding *s, dt_sharded *sharded, dt_split split, co
         DT_TRY(compute_part(s, &builder, sharded, split, user, part));
     if (*part == NULL) DT_TRY(take_part(s, &builder, sharded, split, user, part));
     same_for_replicas(value, *part);
-    dt_list_push(s->function->module->arena, &sharded->parts, ((dt_part_of_value){split, *part}));
+    DT_TRY(dt_shard_add_part(s, sharded, split, *part));
+    *part = find_part(sharded, split)->value;
+    return NULL;
+}
+
+dt_status *dt_shard_padded_part(dt_sharding *s, dt_sharded *sharded, dt_split split, dt_combiner combiner, const dt_value *user, dt_value **part) {
+    DT_TRY(dt_shard_part(s, sharded, split, user, part));
+    dt_part_of_value *made = find_part(sharded, split);
+    bool is_sum = combiner == DT_COMBINE_SUM;
+    if ((is_sum && made->has_zeros) || !has_padding(s, sharded->shape.dims[split.axis], split.groups)) return NULL;
+    DT_TRY(pad(s, sharded, split, combiner, part));
+    if (is_sum) *made = (dt_part_of_value){split, *part, true};
     return NULL;
 }
 
@@ -300,7 +401,8 @@ dt_status *dt_shard_whole(dt_sharding *s, dt_sharded *sharded, const dt_value *u
     *whole = sharded->whole;
     if (*whole != NULL) return NULL;
     dt_split split = sharded->parts.items[0].split;
-    dt_value *operands[] = {sharded->parts.items[0].value, NULL}, *positions, *made;
+    dt_value *operands[2], *positions, *made;
+    DT_TRY(dt_shard_padded_part(s, sharded, split, DT_COMBINE_SUM, user, &operands[0]));
     dt_builder builder = dt_builder_behind(s, operands[0]);
     bool is_bool = sharded->value->dtype == DT_BOOL;
     dt_distribution distribution = sharded->value->distribution;

@@ -207,22 +207,25 @@ typedef struct split {
     int axis, groups; /* -1 and 1: it is not */
 } split;
 
-/* Each of the tensors side by side has the same number of elements on each shard. */
+/* The tensors side by side are equally long, and have an element for each shard. */
 static bool check_split(dt_elaborator *e, const char *path, int axis, int64_t size, int64_t groups) {
-    int64_t n_shards = e->module->n_shards, unit = groups * n_shards, below = size / unit * unit;
-    if (size % unit == 0 && (size > 0 || n_shards == 1)) return true;
+    int64_t n_shards = e->module->n_shards, below = size / groups * groups;
+    bool is_even = below == size;
+    if (is_even && (size / groups >= n_shards || n_shards == 1)) return true;
     const char *tensors = groups > 1 ? dt_arena_format(e->arena, ", %lld tensors side by side", (long long)groups) : "";
     dt_diagnostic *error;
-    if (n_shards > 1)
-        error = dt_elaborator_error(e, e->at, "dimension %d of %s has %lld elements%s, which %lld shards cannot share evenly", axis, path,
-                                    (long long)size, tensors, (long long)n_shards);
+    if (is_even)
+        error = dt_elaborator_error(e, e->at, "dimension %d of %s has %lld elements%s, too few for %lld shards", axis, path, (long long)size, tensors,
+                                    (long long)n_shards);
     else
         error = dt_elaborator_error(e, e->at, "dimension %d of %s has %lld elements, which are not %lld equal tensors side by side", axis, path,
                                     (long long)size, (long long)groups);
-    if (below > 0)
-        dt_diagnostic_help(error, "%lld or %lld would fit", (long long)below, (long long)(below + unit));
+    if (is_even)
+        dt_diagnostic_help(error, "make it %lld or more, or split another dimension", (long long)(groups * n_shards));
+    else if (below > 0)
+        dt_diagnostic_help(error, "%lld or %lld would fit", (long long)below, (long long)(below + groups));
     else
-        dt_diagnostic_help(error, "%lld would fit", (long long)unit);
+        dt_diagnostic_help(error, "%lld would fit", (long long)groups);
     return false;
 }
 

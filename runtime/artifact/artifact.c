@@ -328,7 +328,9 @@ int64_t dt_artifact_microbatches(const dt_artifact *artifact, int64_t rows) {
 }
 
 int64_t dt_artifact_shard_bytes(const dt_artifact *artifact, const dt_artifact_variable *variable) {
-    return variable->split.groups > 0 ? variable->bytes / artifact->n_shards : variable->bytes;
+    if (variable->split.groups == 0) return variable->bytes;
+    int64_t extent = variable->tensor.dims[variable->split.axis];
+    return variable->bytes / extent * dt_shard_extent(extent, variable->split.groups, artifact->n_shards);
 }
 
 static void raise_to(int64_t *most, int64_t bytes) {

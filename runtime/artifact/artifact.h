@@ -48,7 +48,7 @@ typedef struct dt_artifact_location {
 } dt_artifact_location;
 
 /* How a variable is split over the logical shards of a model: its dimension `axis` is `groups` tensors side by side, of each of which every shard has
- * its part. groups 0: it is not split, and all shards have all of it. */
+ * its part (abi/manifest.h, dt_shard_extent). groups 0: it is not split, and all shards have all of it. */
 typedef struct dt_artifact_split {
     int axis, groups;
 } dt_artifact_split;
@@ -330,7 +330,7 @@ int64_t dt_artifact_n_launches(const dt_artifact_function *function, int n_shard
 /* Bytes from the beginning of its root to a buffer, in iteration iterations[number] of each loop. */
 int64_t dt_artifact_shift(const dt_artifact_function *function, int buffer, const int64_t *iterations);
 
-/* Bytes of a variable that one shard has: all, where it is not split. */
+/* Bytes of a variable that one shard has room for: all, where it is not split. */
 int64_t dt_artifact_shard_bytes(const dt_artifact *artifact, const dt_artifact_variable *variable);
 
 /* Index, or -1. */

@@ -140,7 +140,7 @@ dt_status *dt_artifact_read_variable_share(const dt_json *object, dt_artifact_va
     return NULL;
 }
 
-/* "shard": every shard has the same part of each group. */
+/* "shard": every shard has a part of each group. */
 static dt_status *read_split(const dt_artifact *artifact, const dt_json *object, dt_artifact_variable *variable) {
     dt_json item;
     int64_t axis, groups;
@@ -150,9 +150,8 @@ static dt_status *read_split(const dt_artifact *artifact, const dt_json *object,
     DT_TRY(dt_json_integer(&item, "axis", 0, tensor->n_dims - 1, &axis));
     DT_TRY(dt_json_integer(&item, "groups", 1, INT_MAX, &groups));
     if (artifact->n_shards == 1) return dt_json_wrong(object, "%s is split, and the program has one shard", variable->path);
-    if (variable->bytes == 0 || tensor->dims[axis] % (groups * artifact->n_shards) != 0)
-        return dt_json_wrong(object, "dimension %" PRId64 " of %s is not %" PRId64 " groups of %d equal parts", axis, variable->path, groups,
-                             artifact->n_shards);
+    if (variable->bytes == 0 || tensor->dims[axis] % groups != 0)
+        return dt_json_wrong(object, "dimension %" PRId64 " of %s is not %" PRId64 " equal groups", axis, variable->path, groups);
     variable->split = (dt_artifact_split){(int)axis, (int)groups};
     return NULL;
 }

@@ -138,7 +138,8 @@ static int64_t variable_bytes(const dt_session *session, int d, int v) {
     if (session->artifact->variables[v].by_rows) return d == 0 ? dt_row_tables_variable_bytes(session->artifact, session->options.processes, v) : 0;
     bool has = dt_session_has_variable(session, v) && dt_memory_domain_has_variable(domain, v);
     int64_t bytes = has ? dt_state_layout_share(&domain->layout, &session->artifact->variables[v]).n_bytes : 0;
-    return session->artifact->variables[v].split.groups > 0 ? bytes / session->artifact->n_shards * domain->n_shards : bytes;
+    bool is_split = session->artifact->variables[v].split.groups > 0 && bytes > 0;
+    return is_split ? dt_artifact_shard_bytes(session->artifact, &session->artifact->variables[v]) * domain->n_shards : bytes;
 }
 
 int64_t dt_session_variable_bytes(const dt_session *session, int variable) {

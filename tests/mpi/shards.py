@@ -34,6 +34,10 @@ step train(i: i32[B, 3], b: f32[B, 6]) from train_set {
 }
 """
 
+# Neither 4 nor 2 shards can share 63 or 27 evenly.
+PADDED = SPLIT.replace("2 * N", "2 * N - 1").replace("x = dense(a, units: 32)", """param table: f32[27, 32] = normal(stddev: 0.1), shard: 0
+    x = dense(a, units: 32) + table[i32(abs(a[:, 0]) * 9) % 27]""").replace("dense(x, units: 1)", "max(x @ table.T, axis: 1, keep: true)")
+
 
 def says_the_same(case, pattern, *flags, expect):
     said = set()
@@ -53,6 +57,10 @@ layouts.compare("openmpi", net, 6, [(2, 2), (4, 1), (6, 1)], *over(2))
 layouts.compare("openmpi", net, 4, [(4, 1), (4, 2)], *over(4))
 layouts.compare("openmpi", layouts.Case("halves", SPLIT, 24, "--precision", "bf16", inputs=["a.npy", "b.npy"]), 4, [(2, 1), (4, 1)], *over(2))
 layouts.compare("openmpi", case("gpt", "-D", "shards=2"), 4, [(2, 1), (4, 2)], *over(2))
+padded = layouts.Case("padded", PADDED, 24, inputs=["a.npy", "b.npy"])
+layouts.compare("openmpi", padded, 4, [(2, 1), (4, 1)], *over(2))
+layouts.compare("openmpi", padded, 4, [(4, 1)], *over(4))
+goes_on(padded, 6, [(2, 1, *over(2)), (3, 2), (4, 1, *over(4)), (1, 2), (6, 1, *over(2))])
 goes_on(net, 6, [(2, 1, *over(2)), (3, 2), (4, 1, *over(4)), (1, 2), (6, 1, *over(2))])
 
 said = train(net, 2, new_folder(), "--epochs", 1, "--log-dir", new_folder(), "--log-histograms", 1, *over(2))

@@ -53,10 +53,10 @@ static void locate(const dt_artifact_variable *variable, int64_t element, int64_
     const dt_artifact_tensor *tensor = &variable->tensor;
     int64_t inner = 1, dim = tensor->dims[variable->split.axis];
     for (int d = variable->split.axis + 1; d < tensor->n_dims; d++) inner *= tensor->dims[d];
-    int64_t outer = element / inner / dim, i = element / inner % dim, group_length = dim / variable->split.groups, length = group_length / SHARDS;
-    int64_t group = i / group_length, within = i % group_length;
+    int64_t outer = element / inner / dim, i = element / inner % dim, group_length = dim / variable->split.groups;
+    int64_t length = (group_length + SHARDS - 1) / SHARDS, group = i / group_length, within = i % group_length;
     *shard = within / length;
-    *local = ((outer * (dim / SHARDS)) + group * length + within % length) * inner + element % inner;
+    *local = ((outer * variable->split.groups + group) * length + within % length) * inner + element % inner;
 }
 
 static void check_pieces(const dt_artifact_variable *variable, dt_byte_range range) {
@@ -80,8 +80,8 @@ static void ranges_are_made_of_the_right_pieces(void **state) {
         int64_t dims[3];
         int n_dims, axis, groups;
         dt_dtype dtype;
-    } cases[] = {
-        {{16}, 1, 0, 1, DT_F32}, {{3, 24}, 2, 1, 3, DT_F32}, {{8, 5}, 2, 0, 2, DT_BF16}, {{2, 12, 3}, 3, 1, 3, DT_F64}, {{4, 1, 7}, 3, 0, 1, DT_I8}};
+    } cases[] = {{{16}, 1, 0, 1, DT_F32},     {{3, 24}, 2, 1, 3, DT_F32}, {{8, 5}, 2, 0, 2, DT_BF16}, {{2, 12, 3}, 3, 1, 3, DT_F64},
+                 {{4, 1, 7}, 3, 0, 1, DT_I8}, {{13, 3}, 2, 0, 1, DT_F32}, {{2, 15}, 2, 1, 3, DT_F32}, {{3, 5, 2}, 3, 1, 1, DT_BF16}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         dt_artifact_variable variable = {.tensor = {.dtype = cases[c].dtype, .n_dims = cases[c].n_dims, .dims = cases[c].dims},
                                          .split = {cases[c].axis, cases[c].groups}};
@@ -624,7 +624,7 @@ static void broken_promises_are_refused(void **state) {
         {"\"shards\":", "4", "1", "Net/w is split, and the program has one shard"},
         {"Net/w", "\"axis\": 1", "\"axis\": 2", "axis"},
         {"Net/w", "\"groups\": 2", "\"groups\": 0", "groups"},
-        {"Net/w", "\"groups\": 2", "\"groups\": 3", "dimension 1 of Net/w is not 3 groups of 4 equal parts"},
+        {"Net/w", "\"groups\": 2", "\"groups\": 3", "dimension 1 of Net/w is not 3 equal groups"},
         {"Net/w", ", \"shard\": {\"axis\": 1, \"groups\": 2}", "", "not of the type and size of Net/w"},
         {"Net/n", "\"shape\": []", "\"shape\": [], \"shard\": {\"axis\": 0, \"groups\": 1}", "axis"},
         {"\"init\"", "\"shape\": [4], \"sharded\": true", "\"shape\": [4]", "Net/v is split over shards, and the buffer is not"},
