@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <string.h>
 
 enum {
     N_KINDS = DT_COLLECTIVE_SHARD_REDUCE + 1,
@@ -22,6 +23,14 @@ typedef struct crossing {
     int64_t n_bytes;                   /* of all images */
     int64_t most_bytes, most_messages; /* that a process sends */
 } crossing;
+
+/* What is combined over shards where the program says so, by the process that has most microbatches. */
+typedef struct place {
+    const char *label; /* "gpt.dt:22" */
+    dt_reduction_op combine;
+    int n_times; /* of a microbatch each, or once */
+    int64_t n_bytes;
+} place;
 
 /* A step on all processes. */
 typedef struct layout {
@@ -39,6 +48,7 @@ typedef struct layout {
     dt_microbatches rows;
     int64_t n_microbatches;
     crossing (*crossings)[N_KINDS]; /* [n_segments] */
+    DT_LIST(place) places;          /* in the order of the program's run; empty: none was counted yet */
     dt_group *group;                /* of the process at hand; NULL: there is none */
 } layout;
 
@@ -87,6 +97,21 @@ static void count_tensors(const layout *of, const dt_collective_part *parts, int
                 .n_tensors++;
 }
 
+static void count_places(layout *of, const dt_collective_part *parts, int n) {
+    for (int i = 0; i < n; i++) {
+        const dt_collective_part *part = &parts[i];
+        size_t p = 0;
+        if (part->kind != DT_COLLECTIVE_SHARD_REDUCE) continue;
+        while (p < of->places.n && (strcmp(of->places.items[p].label, part->label) != 0 || of->places.items[p].combine != part->combine)) p++;
+        if (p == of->places.n) {
+            place none = {.label = part->label, .combine = part->combine};
+            dt_list_push(of->arena, &of->places, none);
+        }
+        of->places.items[p].n_times++;
+        of->places.items[p].n_bytes += (int64_t)(part->n * dt_dtype_bytes(part->dtype));
+    }
+}
+
 static dt_sharing sharing_of(const dt_run_options *options) { return dt_sharing_of(options->shard_optimizer, options->shard_parameters); }
 
 static void count_exchange(const dt_exchange *exchange, crossing *crossings) {
@@ -117,6 +142,7 @@ static dt_status *count_collectives(layout *of, const dt_collective_part *parts,
 /* What one process does of the function. */
 static dt_status *count_process(layout *of, int function, const dt_mesh *mesh, crossing (*crossings)[N_KINDS]) {
     dt_process_roles roles = mesh->axes[DT_AXIS_DATA];
+    int64_t n_most = (of->n_microbatches + of->n_processes - 1) / of->n_processes;
     int n_shards = of->artifact->n_shards / of->over;
     dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, (int)of->n_microbatches);
     int n_rounds = of->options->gather_rounds > 0 ? (int)of->options->gather_rounds : 1;
@@ -140,6 +166,7 @@ static dt_status *count_process(layout *of, int function, const dt_mesh *mesh, c
     dt_executor_memory_lay_out(&memory, of->kind, function, of->scratch);
     const dt_collective_part *parts = dt_operations_collectives(&options, function, of->scratch, first);
     dt_operations made = dt_operations_of(&options, function, first[function], 0, of->scratch);
+    if (of->places.n == 0 && own.end - own.first == n_most) count_places(of, parts + first[function], first[function + 1] - first[function]);
     DT_TRY(join_group(of, &memory, mesh));
     dt_group_publish(of->group, parts, first[of->artifact->n_functions]);
     dt_status *status = NULL;
@@ -276,6 +303,20 @@ static void say_crossing(dt_text *text, int segment, int kind, const crossing *a
     dt_text_format(text, "  %5.2f  %8" PRId64 "\n", all->n_bytes > 0 ? (double)all->most_bytes / (double)all->n_bytes : 0, all->most_messages);
 }
 
+/* Each process sends its part of what it has to the others of its group, and of what it adds up the sum: 2 (K - 1) / K of all, each way half. */
+static void say_places(const layout *of) {
+    if (of->places.n == 0) return;
+    dt_text_format(of->text, "    over shards, in a group of %d processes\n      combined at           by      times        bytes         sent\n",
+                   of->over);
+    for (size_t p = 0; p < of->places.n; p++) {
+        const place *one = &of->places.items[p];
+        dt_text_format(of->text, "      %-20s  %-4s %8d", one->label, dt_reduction_op_names()[one->combine], one->n_times);
+        say_bytes(of->text, 13, one->n_bytes);
+        say_bytes(of->text, 13, 2 * one->n_bytes * (of->over - 1) / of->over);
+        dt_text_append(of->text, "\n");
+    }
+}
+
 /* *sums: whether any of it is summed. */
 static dt_status *say_crossings(layout *of, int function, bool *sums) {
     bool is_first = true;
@@ -292,6 +333,7 @@ static dt_status *say_crossings(layout *of, int function, bool *sums) {
             say_crossing(of->text, s, k, &of->crossings[s][k]);
         }
     if (is_first) dt_text_append(of->text, "    nothing crosses processes\n");
+    say_places(of);
     return NULL;
 }
 
@@ -322,6 +364,7 @@ static dt_status *say_step(layout *of, const dt_artifact_step *step) {
     int least, most;
     bool sums;
     DT_TRY(renew(&of->arena, &of->guard));
+    of->places.n = of->places.capacity = 0;
     DT_TRY(lay_out(of, step));
     DT_TRY(count_nodes(of, of->n_processes, &least, &most));
     dt_text_format(of->text, "step %s: %" PRId64 " replica%s of %" PRId64 " row%s, in %" PRId64 " microbatch%s: ", step->name, of->replicas,

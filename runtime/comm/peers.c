@@ -18,6 +18,10 @@ static const double AWAY_SECONDS = 1;     /* between two times that this process
 static const double GAP_SECONDS = 0.05;   /* the same, after which it did not only wait: it did not run */
 static const double CIRCLE_SECONDS = 3.0; /* beyond the deadline: whoever is to blame has been named by then, unless all wait for one another */
 
+enum {
+    PLACE_BYTES = 80 /* of a process in the mesh */
+};
+
 typedef enum notice_kind {
     NOTICE_QUESTION,
     NOTICE_ANSWER,
@@ -59,6 +63,18 @@ struct dt_peers {
     const char *state_folder;
 };
 
+/* Of a process, where the model is spread over several: " (data 1, shards 2 to 3 of 4)"; else nothing. */
+static void print_place(const dt_progress *progress, int process, char *text, size_t bytes) {
+    int n_shards = atomic_load(&progress->n_shards), over = atomic_load(&progress->over);
+    *text = 0;
+    if (n_shards == 0) return;
+    int first = process % over * (n_shards / over), last = first + n_shards / over - 1;
+    if (first == last)
+        snprintf(text, bytes, " (data %d, shard %d of %d)", process / over, first, n_shards);
+    else
+        snprintf(text, bytes, " (data %d, shards %d to %d of %d)", process / over, first, last, n_shards);
+}
+
 void dt_progress_describe(const dt_progress *progress, char *text, size_t bytes) {
     static const char *const activities[] = {
 #define X(name, words) words,
@@ -67,11 +83,13 @@ void dt_progress_describe(const dt_progress *progress, char *text, size_t bytes)
     };
     const char *step = atomic_load(&progress->step), *label = atomic_load(&progress->label);
     int activity = atomic_load(&progress->activity);
+    char place[PLACE_BYTES];
+    print_place(progress, atomic_load(&progress->process), place, sizeof place);
     if (step == NULL)
-        snprintf(text, bytes, "%s", activities[activity]);
+        snprintf(text, bytes, "%s%s", activities[activity], place);
     else
-        snprintf(text, bytes, "%s step %" PRId64 ", segment %d%s%.200s: %s", step, atomic_load(&progress->number) + 1,
-                 atomic_load(&progress->segment), label != NULL ? ", " : "", label != NULL ? label : "", activities[activity]);
+        snprintf(text, bytes, "%s step %" PRId64 ", segment %d%s%.200s: %s%s", step, atomic_load(&progress->number) + 1,
+                 atomic_load(&progress->segment), label != NULL ? ", " : "", label != NULL ? label : "", activities[activity], place);
 }
 
 dt_status *dt_peers_create(dt_transport *transport, double deadline_seconds, dt_progress *progress, const char *state_folder, dt_peers **peers) {
@@ -222,8 +240,15 @@ static const char *last_seen(const dt_peers *self, int p, dt_process_state *stat
     bool found = false;
     if (self->state_folder != NULL) dt_status_free(dt_process_state_read(self->state_folder, p, state, &found));
     if (found) return state->doing;
-    return self->all[p].answered > 0 ? self->all[p].doing : "nothing was heard from it";
+    if (self->all[p].answered > 0) return self->all[p].doing;
+    char place[PLACE_BYTES];
+    print_place(self->progress, p, place, sizeof place);
+    snprintf(state->doing, sizeof state->doing, "nothing was heard from it%s", place);
+    return state->doing;
 }
+
+/* Of what is exchanged among those alone that have shards of the same model. */
+static const char *axis_of(const dt_exchange *exchange) { return exchange->kind == DT_COLLECTIVE_SHARD_REDUCE ? ", over shards" : ""; }
 
 /* Of one that has not said who it is, what the system knows, where it is on this machine. */
 static void print_name_of_unknown(const dt_peers *self, int p, char *name, size_t bytes) {
@@ -242,21 +267,22 @@ static void blame(const dt_peers *self, int p, const dt_exchange *exchange, doub
     char name[160];
     print_name_of_unknown(self, p, name, sizeof name);
     const dt_step_context *at = &exchange->context;
+    const char *axis = axis_of(exchange);
     dt_process_state state;
     if (silent >= self->deadline_seconds)
         snprintf(reason, bytes,
-                 "%s has given no sign of life for %.3g s; process %d waits for it at %s step %" PRId64 ", segment %d, %s. It was last seen at: %s",
-                 name, silent, self->transport->process, at->step, at->number + 1, at->segment, exchange->label, last_seen(self, p, &state));
+                 "%s has given no sign of life for %.3g s; process %d waits for it at %s step %" PRId64 ", segment %d, %s%s. It was last seen at: %s",
+                 name, silent, self->transport->process, at->step, at->number + 1, at->segment, exchange->label, axis, last_seen(self, p, &state));
     else if (one->waits)
         snprintf(
             reason, bytes,
             "%s waits for others, none of whom has got on for %.3g s: processes wait for one another; process %d waits for it at %s step %" PRId64
-            ", segment %d, %s",
-            name, self->deadline_seconds, self->transport->process, at->step, at->number + 1, at->segment, exchange->label);
+            ", segment %d, %s%s",
+            name, self->deadline_seconds, self->transport->process, at->step, at->number + 1, at->segment, exchange->label, axis);
     else
         snprintf(reason, bytes,
-                 "%s is alive and has not got on for %.3g s; process %d waits for it at %s step %" PRId64 ", segment %d, %s. It is at: %s", name,
-                 self->deadline_seconds, self->transport->process, at->step, at->number + 1, at->segment, exchange->label, one->doing);
+                 "%s is alive and has not got on for %.3g s; process %d waits for it at %s step %" PRId64 ", segment %d, %s%s. It is at: %s", name,
+                 self->deadline_seconds, self->transport->process, at->step, at->number + 1, at->segment, exchange->label, axis, one->doing);
 }
 
 /* One whom an exchange waits for since its round began. */

@@ -62,7 +62,8 @@ static const struct {
     {"info", DT_FOR_INFO, PROGRAM, "what an artifact holds, what processes exchange",
      "Prints what PROGRAM holds: variables, steps, data, code, memory. With --processes, what crosses between so many instead.\v"
      "Of each exchange of a step: by which algorithm, in how many rounds, and what the process sends that sends most: bytes, how many times the "
-     "whole that is, and messages. Halving takes more rounds of fewer messages; it needs as many microbatches in each process, a power of two.\n\n"
+     "whole that is, and messages. Halving takes more rounds of fewer messages; it needs as many microbatches in each process, a power of two. With "
+     "--shards-over also where in the program shards are combined, and what each place costs.\n\n"
      "  dtrun info fashion.dtx --processes 6 --replicas 24"},
     {"export", DT_FOR_EXPORT, "WEIGHTS", "which weights? A checkpoint, or a .safetensors file",
      "write weights under the names, and in the shapes, that others know",

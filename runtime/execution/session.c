@@ -104,6 +104,15 @@ static dt_status *choose_gpus(dt_session *session) {
     return NULL;
 }
 
+/* For messages of who is waited for: what this process has. */
+static void say_shards(const dt_session *session) {
+    dt_progress *progress = dt_processes_progress(session->options.processes);
+    if (progress == NULL) return;
+    atomic_store(&progress->process, session->process);
+    atomic_store(&progress->over, (int)session->options.shards_over);
+    atomic_store(&progress->n_shards, session->artifact->n_shards);
+}
+
 static dt_status *check_options(dt_session *session) {
     dt_session_options *options = &session->options;
     DT_TRY(dt_device_spec_parse(options->devices != NULL ? options->devices : "cpu", &session->spec));
@@ -125,6 +134,7 @@ static dt_status *check_options(dt_session *session) {
     session->process = dt_processes_number(options->processes);
     session->n_processes = dt_processes_count(options->processes);
     session->mesh = dt_mesh_of(dt_processes_roles(options->processes), options->shards_over, options->stages);
+    if (options->shards_over > 1) say_shards(session);
     int n_workers = dt_process_n_workers(session->mesh.axes[DT_AXIS_DATA]);
     if ((int64_t)n * n_workers > options->replicas) {
         bool has_servers = session->mesh.axes[DT_AXIS_DATA].n_servers > 0;

@@ -32,6 +32,8 @@ typedef struct dt_progress { /* starts as {0} */
     _Atomic int segment;
     const char *_Atomic step;  /* its name; NULL: none yet */
     const char *_Atomic label; /* of what crosses next or crossed last; NULL: nothing yet */
+    _Atomic int n_shards;      /* of the model, which `over` processes each have some of; 0: all have all */
+    _Atomic int process, over; /* which process this is, of the run */
 } dt_progress;
 
 /* Both take NULL, for whom nobody waits. */

@@ -1,8 +1,8 @@
 """faults: processes of a run are killed, or stopped, at random moments; each time the run names the right one, ends in time, and goes on from its newest
 checkpoint to the bits of a run that nothing disturbed.
 
-    faults.py N [SEED [shares]]      N times SIGKILL, N times SIGSTOP; shares: of processes that have parameters in shares (--shard-parameters), where every
-                                     second run goes on in another layout, with shares or without
+    faults.py N [SEED [shares|shards]]      N times SIGKILL, N times SIGSTOP; of processes that have parameters in shares (--shard-parameters), or some of a
+                                            model's shards each (--shards-over): every second run goes on in another layout, with these or without
 """
 import concurrent.futures
 import os
@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+import typing
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import mpi
@@ -24,26 +25,61 @@ DEADLINE = 3
 SLACK = 5  # seconds beyond the deadline
 AT_ONCE = 5  # runs: they wait most of their time
 
-SHARES = sys.argv[3:] == ["shares"]
-LAYERS = "x = dense(x, units: 400, activation: relu)\n    x = dense(x, units: 300, activation: relu)"
-NET = PROGRAM.replace("x = dense(x, units: 32, activation: relu)", LAYERS) if SHARES else PROGRAM
+N_SHARDS = 4
+
+
+class Kind(typing.NamedTuple):
+    """Of runs: what they are launched with, where they go on, the layers of their model, epochs."""
+    launched: tuple  # of flags, of which each run has one
+    elsewhere: tuple = ()  # (processes, devices, flags)
+    layers: str = "x = dense(x, units: 32, activation: relu)"
+    epochs: int = 30
+
+
+def over(k):
+    return ("--shards-over", str(k))
+
+
+KINDS = {
+    "": Kind(((),)),
+    "shares": Kind((("--shard-parameters",),),
+                   ((2, "cpu:2x1", "--shard-parameters"), (3, "cpu:1x1", "--shard-parameters"), (2, "cpu:1x1"), (1, "cpu:2x1")),
+                   "x = dense(x, units: 400, activation: relu)\n    x = dense(x, units: 300, activation: relu)", 6),
+    "shards": Kind((over(2), over(4)),
+                   ((2, "cpu:2x1", *over(2)), (4, "cpu:1x1", *over(2)), (4, "cpu:1x1", *over(4)), (6, "cpu:1x1", *over(2)), (3, "cpu:1x1"), (1, "cpu:2x1")),
+                   "x = dense(x, units: 64, activation: relu, shard: columns)\n    x = dense(x, units: 32, shard: rows)", 12),
+}
+NAME = "".join(sys.argv[3:])
+KIND = KINDS[NAME]
+NET = PROGRAM.replace("x = dense(x, units: 32, activation: relu)", KIND.layers)
+if NAME == "shards":
+    NET = NET.replace("\ndata ", f"\nmesh model = {N_SHARDS}\n\ndata ", 1)
 ARTIFACT = compile_program(NET.replace("batch(32)", "batch(16)"), "net")
 DATA = write_data(FOLDER / "data", n=1000, n_test=60)
-FLAGS = ["--data", DATA, "--replicas", N_PROCESSES, "--seed", 3, "--epochs", 6 if SHARES else 30, "--checkpoint-every", 50, "--log-every", 0]
-LAUNCHED = ["--shard-parameters"] if SHARES else []
-ELSEWHERE = ((2, "cpu:2x1", "--shard-parameters"), (3, "cpu:1x1", "--shard-parameters"), (2, "cpu:1x1"), (1, "cpu:2x1"))
+FLAGS = ["--data", DATA, "--replicas", N_PROCESSES, "--seed", 3, "--epochs", KIND.epochs, "--checkpoint-every", 50, "--log-every", 0]
+
+
+def place(process, flags):
+    """What messages say of where it is in the mesh."""
+    if "--shards-over" not in flags:
+        return ""
+    k = int(flags[-1])
+    n = N_SHARDS // k
+    first = process % k * n
+    return f"(data {process // k}, " + (f"shard {first} of" if n == 1 else f"shards {first} to {first + n - 1} of") + f" {N_SHARDS})"
 
 
 def goes_on_elsewhere(folder, numbers):
     """Exit status of the rest of a run."""
-    n, devices, *flags = numbers.choice(ELSEWHERE)
+    n, devices, *flags = numbers.choice(KIND.elsewhere)
     return mpi.run("openmpi", n, ["dtrun", "train", ARTIFACT, *FLAGS, *flags, "--devices", devices, "--checkpoint-dir", folder, "--resume"]).returncode
 
 
 def disturb(number, numbers, wanted, elsewhere):
     """One run in which one process is sent a signal. None: it ended before; else what is wrong with it, "" for nothing, and the seconds it took."""
     folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER)) / "ck"
-    run = Launch(N_PROCESSES, "train", ARTIFACT, *FLAGS, *LAUNCHED, "--devices", "cpu:1x1", "--checkpoint-dir", folder, deadline=DEADLINE,
+    launched = numbers.choice(KIND.launched)
+    run = Launch(N_PROCESSES, "train", ARTIFACT, *FLAGS, *launched, "--devices", "cpu:1x1", "--checkpoint-dir", folder, deadline=DEADLINE,
                  restarts=0 if elsewhere else 1)
     victim = numbers.randrange(N_PROCESSES)
     if run.wait_for_step(N_PROCESSES) is None:
@@ -66,8 +102,10 @@ def disturb(number, numbers, wanted, elsewhere):
     wrong = []
     if len(messages) != 1 or not messages[0].startswith(f"process {victim} (") or f"pid {pid})" not in messages[0]:
         wrong.append(f"process {victim}, pid {pid}, is not named once: {messages or run.error()}")
-    if messages and not re.search(r"(train|evaluate) step \d+, segment \d+", messages[0]):
+    if messages and not re.search(r"(train|evaluate) step \d+, segment \d+, \S", messages[0]):
         wrong.append(f"where it was is not said: {messages}")
+    if messages and place(victim, launched) not in messages[0]:
+        wrong.append(f"its place in the mesh, {place(victim, launched)}, is not said: {messages}")
     if seconds > DEADLINE + SLACK:
         wrong.append(f"it took {seconds:.1f} s")
     if code != 0 or left_by(folder) != wanted:
@@ -90,7 +128,7 @@ def main(n, seed):
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         for number in (signal.SIGKILL, signal.SIGSTOP):
             outcomes = [pool.submit(disturb_until_it_counts, number, random.Random(f"{seed} {number.name} {i}"), wanted,
-                                    SHARES and i % 2 == 1) for i in range(n)]
+                                    KIND.elsewhere != () and i % 2 == 1) for i in range(n)]
             for i, outcome in enumerate(outcomes):
                 wrong, seconds = outcome.result()
                 n_wrong += wrong != ""

@@ -47,7 +47,18 @@ for case in (layouts.net(), layouts.pairs(), layouts.halves(), layouts.wide()):
         exact = n == 2 and not flags
         check(all(bytes <= said + rounding for bytes in sent.values()) and (not exact or max(sent.values()) >= said - rounding), name)
 
-# Of a model in shards what combines these crosses for each microbatch, between other processes than sums over microbatches.
+PLACE = re.compile(r"^ {6}\S+:\d+ +\w+ +\d+ +[\d.]+ \w+ +([\d.]+) (\w+) *$", re.MULTILINE)
+
+
+def said_of_places(case, n, replicas, flags):
+    """Bytes that are sent where the program combines shards."""
+    text = subprocess.run(["dtrun", "info", case.artifact, "--processes", str(n), "--replicas", str(replicas), *flags], capture_output=True, text=True,
+                          check=True).stdout
+    return sum(float(sent) * SIZES[unit] for sent, unit in PLACE.findall(re.search(r"^step train:.*?(?=^step |\Z)", text, re.MULTILINE | re.DOTALL)[0]))
+
+
+# Of a model in shards what combines these crosses for each microbatch, between other processes than sums over microbatches. Where all processes are of one
+# group there is nothing else, and places of the program are all of it, but for what rounds.
 split = layouts.Case("split", SPLIT, 24)
 for n, replicas, over in ((2, 2, 2), (4, 4, 2), (4, 1, 4)):
     flags = ["--shards-over", str(over)]
@@ -55,6 +66,10 @@ for n, replicas, over in ((2, 2, 2), (4, 4, 2), (4, 1, 4)):
     sent = sent_by(split, n, replicas, flags)
     check(len(sent) == 3 * n and max(sent.values()) >= said - rounding and all(bytes <= said + rounding for bytes in sent.values()),
           f"{n} processes, {flags}: {said} said, {dict(sent)}")
+    if over == n:
+        flags += [f"--global-batch={split.batch // replicas * replicas}"]
+        places = said_of_places(split, n, replicas, flags)
+        check(0.95 <= places / max(sent.values()) <= 1.001, f"{n} processes, {flags}: {places} said of places, {dict(sent)}")
 
 # Parameters in shares: every layer is gathered forwards and backwards, but the last one, which turns around, once; all gradients leave once.
 gpt = sharded_case("gpt")
