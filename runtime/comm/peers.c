@@ -63,16 +63,19 @@ struct dt_peers {
     const char *state_folder;
 };
 
-/* Of a process, where the model is spread over several: " (data 1, shards 2 to 3 of 4)"; else nothing. */
+/* Of a process, where the model is spread over several: " (data 1, stage 0, shards 2 to 3 of 4)"; else nothing. */
 static void print_place(const dt_progress *progress, int process, char *text, size_t bytes) {
-    int n_shards = atomic_load(&progress->n_shards), over = atomic_load(&progress->over);
+    int n_shards = atomic_load(&progress->n_shards), over = atomic_load(&progress->n_over), n_stages = atomic_load(&progress->n_stages);
+    char stage[32] = "", shards[64] = "";
     *text = 0;
     if (n_shards == 0) return;
-    int first = process % over * (n_shards / over), last = first + n_shards / over - 1;
-    if (first == last)
-        snprintf(text, bytes, " (data %d, shard %d of %d)", process / over, first, n_shards);
-    else
-        snprintf(text, bytes, " (data %d, shards %d to %d of %d)", process / over, first, last, n_shards);
+    dt_process_roles all = {.n_processes = atomic_load(&progress->n_processes), .process = process};
+    dt_mesh mesh = dt_mesh_of(all, over, n_stages);
+    int first = mesh.axes[DT_AXIS_MODEL].process * (n_shards / over), last = first + n_shards / over - 1;
+    if (n_stages > 1) snprintf(stage, sizeof stage, ", stage %d", mesh.axes[DT_AXIS_STAGES].process);
+    if (over > 1 && first == last) snprintf(shards, sizeof shards, ", shard %d of %d", first, n_shards);
+    if (over > 1 && first < last) snprintf(shards, sizeof shards, ", shards %d to %d of %d", first, last, n_shards);
+    snprintf(text, bytes, " (data %d%s%s)", mesh.axes[DT_AXIS_DATA].process, stage, shards);
 }
 
 void dt_progress_describe(const dt_progress *progress, char *text, size_t bytes) {
@@ -247,8 +250,11 @@ static const char *last_seen(const dt_peers *self, int p, dt_process_state *stat
     return state->doing;
 }
 
-/* Of what is exchanged among those alone that have shards of the same model. */
-static const char *axis_of(const dt_exchange *exchange) { return exchange->kind == DT_COLLECTIVE_SHARD_REDUCE ? ", over shards" : ""; }
+/* Of what is exchanged among those alone that have parts of the same model. */
+static const char *axis_of(const dt_exchange *exchange) {
+    static const char *const names[] = {[DT_AXIS_DATA] = "", [DT_AXIS_MODEL] = ", over shards", [DT_AXIS_STAGES] = ", from stage to stage"};
+    return names[exchange->axis];
+}
 
 /* Of one that has not said who it is, what the system knows, where it is on this machine. */
 static void print_name_of_unknown(const dt_peers *self, int p, char *name, size_t bytes) {

@@ -1,4 +1,4 @@
-/* session_state: what a session is, for the files that it is made of: session.c, session_memory.c, row_steps.c. */
+/* session_state: what a session is, for the files that it is made of: session.c, session_memory.c, session_results.c, row_steps.c. */
 #ifndef DT_RUNTIME_EXECUTION_SESSION_STATE_H
 #define DT_RUNTIME_EXECUTION_SESSION_STATE_H
 
