@@ -552,6 +552,9 @@ typedef struct dtrt_info_options {
     int64_t gather_rounds; /* as with --gather-rounds; 0: 1 */
     int64_t shards_over;   /* as with --shards-over; 0: 1 */
     int64_t stages;        /* as with --stages; 0: 1 */
+    double flops;          /* that a process computes in a second, for an estimate of a step's time; 0: there is none */
+    double bandwidth;      /* the same: bytes that it sends in a second */
+    double latency;        /* the same: seconds that a message takes */
 } dtrt_info_options;
 
 /* What `dtrun info` prints. No code of the program is run. `options` or NULL. Texts of this section are freed with dtrt_free. */

@@ -163,6 +163,10 @@ const dt_option dt_run_option_rows[] = {
      WHOLE(gather_rounds, 1)},
     {DT_FOR_INFO, "shards-over", "K", 2, "With --processes: as `dtrun train --shards-over` exchanges (default: 1)", WHOLE(shards_over, 1)},
     {DT_FOR_INFO, "stages", "S", 2, "With --processes: as `dtrun train --stages` exchanges (default: 1)", WHOLE(stages, 1)},
+    {DT_FOR_INFO, "flops", "F", 2, "With --processes: floating-point operations that one computes in a second, \"300T\", for an estimate of a step's time",
+     NUMBER(flops), IN_INFO(flops)},
+    {DT_FOR_INFO, "bandwidth", "B", 2, "With --flops: bytes that one sends in a second, \"25G\"", NUMBER(bandwidth), IN_INFO(bandwidth)},
+    {DT_FOR_INFO, "latency", "L", 2, "With --flops: seconds that a message takes, \"5u\"", NUMBER(latency), IN_INFO(latency)},
     {DT_FOR_INFO, "replicas", "V", 2, "With --processes: shards of the global batch, dealt to them (default: 1)", WHOLE(replicas, 1)},
     {DT_FOR_INFO, "global-batch", "N", 2,
      "With --processes: examples a step, over all replicas (default: batch(n) of the data, or the most that fit, for each replica)",
@@ -196,9 +200,15 @@ static dt_status *read_whole(const dt_option *option, const char *text, int64_t 
     return dt_error(DT_INVALID_ARGUMENT, "--%s takes a whole number, %" PRId64 " or more, not %s", option->name, least, text);
 }
 
+/* "300T": a number may have a prefix of SI behind it. */
 static dt_status *read_number(const dt_option *option, const char *text, double *value) {
+    static const char prefixes[] = "pnum kMGTP"; /* from 1e-12 on */
     char *end;
     *value = strtod(text, &end);
+    const char *prefix = end != text && *end != 0 && *end != ' ' ? strchr(prefixes, *end) : NULL;
+    if (prefix != NULL) end++;
+    for (int p = 4; prefix != NULL && p < prefix - prefixes; p++) *value *= 1000;
+    for (int p = 4; prefix != NULL && p > prefix - prefixes; p--) *value /= 1000;
     if (end != text && *end == 0 && *value >= 0 && *value <= FLT_MAX) return NULL;
     return dt_error(DT_INVALID_ARGUMENT, "--%s takes a number, 0 or more, not %s", option->name, text);
 }
@@ -268,6 +278,10 @@ static dt_status *take(const dt_option *option, const char *name, const void *gi
     case DT_OPTION_SECONDS:
         *(double *)member = *(const double *)given;
         return *(double *)member >= 0 ? NULL : dt_error(DT_INVALID_ARGUMENT, "a deadline of %g seconds", *(double *)member);
+    case DT_OPTION_NUMBER:
+        *(double *)member = *(const double *)given;
+        if (*(double *)member >= 0 && *(double *)member <= FLT_MAX) return NULL;
+        return dt_error(DT_INVALID_ARGUMENT, "%s: %s is %g; it is a number, 0 or more", name, option->name, *(double *)member);
     default: *(const char **)member = *(const char *const *)given; return NULL;
     }
 }

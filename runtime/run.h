@@ -39,6 +39,7 @@ typedef struct dt_run_options {
     int64_t gather_rounds;   /* 0: not said */
     int64_t shards_over;     /* the same */
     int64_t stages;          /* the same */
+    double flops, bandwidth, latency; /* of info: 0: not said */
     dt_by_rows by_rows;      /* of train */
     double deadline_seconds; /* 0: not said */
     dt_processes *processes; /* of the run, each of which makes this call; NULL: this is the only one */

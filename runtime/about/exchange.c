@@ -2,6 +2,7 @@
  * session would, in memory that nobody allocates, and what was made is counted. */
 #include "base/arena.h"
 #include "runtime/about/about.h"
+#include "runtime/about/stages.h"
 #include "runtime/comm/local/local.h"
 #include "runtime/data/pipeline.h"
 #include "runtime/devices/spec.h"
@@ -12,7 +13,8 @@
 #include <string.h>
 
 enum {
-    N_KINDS = DT_COLLECTIVE_SHARD_REDUCE + 1,
+    TO_STAGES = DT_COLLECTIVE_SHARD_REDUCE + 1, /* what stages hand on, beside the kinds of collectives */
+    N_KINDS,
     FEW = 32 /* processes: all are lowered. Of more, those that are alike send the same, but for a unit an exchange, and one of them is */
 };
 
@@ -40,9 +42,12 @@ typedef struct layout {
     dt_text *text;
     dt_arena *arena;   /* of the step */
     dt_arena *scratch; /* of one process */
-    jmp_buf guard;     /* of both */
+    dt_arena *of_stages;
+    jmp_buf guard;     /* of all */
     int64_t n_asked;   /* processes */
-    int over;          /* of which so many have the shards of the model */
+    int over;          /* of which so many have the shards of the model, */
+    int n_stages;      /* and so many its layers */
+    const dt_stages *stages; /* NULL: 1 */
     int n_processes;   /* that divide the microbatches: all, or one of each of these, where so many can share the step */
     int64_t replicas;
     dt_microbatches rows;
@@ -91,10 +96,11 @@ static dt_status *join_group(layout *of, const dt_executor_memory *memory, const
 
 /* Of one process that divides microbatches sums stay where they are. */
 static void count_tensors(const layout *of, const dt_collective_part *parts, int n, crossing *crossings) {
-    for (int i = 0; i < n; i++)
-        if (of->n_processes > 1 || parts[i].kind == DT_COLLECTIVE_SHARD_REDUCE)
-            crossings[parts[i].shares != NULL && parts[i].kind == DT_COLLECTIVE_ALL_REDUCE ? DT_COLLECTIVE_REDUCE_SCATTER : parts[i].kind]
-                .n_tensors++;
+    for (int i = 0; i < n; i++) {
+        bool is_scattered = parts[i].shares != NULL && parts[i].kind == DT_COLLECTIVE_ALL_REDUCE;
+        if (of->n_processes == 1 && parts[i].axis == DT_AXIS_DATA) continue;
+        crossings[parts[i].axis == DT_AXIS_STAGES ? TO_STAGES : is_scattered ? DT_COLLECTIVE_REDUCE_SCATTER : parts[i].kind].n_tensors++;
+    }
 }
 
 static void count_places(layout *of, const dt_collective_part *parts, int n) {
@@ -116,7 +122,7 @@ static dt_sharing sharing_of(const dt_run_options *options) { return dt_sharing_
 
 static void count_exchange(const dt_exchange *exchange, crossing *crossings) {
     const dt_exchange_region *last = &exchange->regions[exchange->n_regions - 1];
-    crossing *one = &crossings[exchange->kind];
+    crossing *one = &crossings[exchange->axis == DT_AXIS_STAGES ? TO_STAGES : exchange->kind];
     one->n_exchanges++;
     one->algorithm = exchange->schedule.algorithm;
     one->n_rounds = exchange->schedule.n_rounds;
@@ -149,6 +155,8 @@ static dt_status *count_process(layout *of, int function, const dt_mesh *mesh, c
     dt_memory_domain domain = {.n_executors = 1,
                                .n_parts = 1,
                                .n_rounds = n_rounds,
+                               .stages = of->stages,
+                               .stage = mesh->axes[DT_AXIS_STAGES].process,
                                .first_shard = mesh->axes[DT_AXIS_MODEL].process * n_shards,
                                .n_shards = n_shards,
                                .holds = own,
@@ -187,12 +195,12 @@ static void count_nodes_of(const layout *of, dt_microbatch_range own, int *n) {
 }
 
 typedef struct alike {
-    int n_nodes, n_microbatches;
+    int n_nodes, n_microbatches, stage;
 } alike;
 
 static void take_most(crossing *all, const crossing *of_process) {
     int64_t bytes = all->most_bytes, messages = all->most_messages;
-    *all = *of_process;
+    if (of_process->n_tensors >= all->n_tensors) *all = *of_process;
     if (all->most_bytes < bytes) all->most_bytes = bytes;
     if (all->most_messages < messages) all->most_messages = messages;
 }
@@ -201,16 +209,17 @@ static dt_status *count_processes(layout *of, int function) {
     int n_segments = of->artifact->functions[function].n_segments;
     DT_LIST(alike) known = {0};
     of->crossings = dt_arena_new_array(of->arena, (size_t)n_segments, sizeof *of->crossings);
-    for (int p = 0; p < of->n_processes * of->over; p++) {
-        dt_process_roles all = {.n_processes = of->n_processes * of->over, .process = p};
-        dt_mesh mesh = dt_mesh_of(all, of->over, 1);
+    for (int p = 0; p < of->n_processes * of->over * of->n_stages; p++) {
+        dt_process_roles all = {.n_processes = of->n_processes * of->over * of->n_stages, .process = p};
+        dt_mesh mesh = dt_mesh_of(all, of->over, of->n_stages);
         dt_microbatch_range own = dt_microbatches_of_process(mesh.axes[DT_AXIS_DATA], mesh.axes[DT_AXIS_DATA].process, (int)of->n_microbatches);
-        alike here = {.n_microbatches = own.end - own.first};
+        alike here = {.n_microbatches = own.end - own.first, .stage = mesh.axes[DT_AXIS_STAGES].process};
         bool is_known = false;
         DT_TRY(renew(&of->scratch, &of->guard));
         count_nodes_of(of, own, &here.n_nodes);
         for (size_t i = 0; i < known.n; i++)
-            is_known |= known.items[i].n_nodes == here.n_nodes && known.items[i].n_microbatches == here.n_microbatches;
+            is_known |= known.items[i].n_nodes == here.n_nodes && known.items[i].n_microbatches == here.n_microbatches &&
+                        known.items[i].stage == here.stage;
         if (is_known && all.n_processes > FEW) continue;
         dt_list_push(of->arena, &known, here);
         crossing(*counted)[N_KINDS] = dt_arena_new_array(of->scratch, (size_t)n_segments, sizeof *counted);
@@ -266,7 +275,7 @@ static dt_status *nearest_better(layout *of, int *most, int *best) {
 
 /* That a process has several nodes, `most` at most, each of which it sends; and of how many processes that is not so. */
 static dt_status *say_odd_cuts(layout *of, int most) {
-    int best, over = of->over, below = nearest_even(of, -1), above = nearest_even(of, 1);
+    int best, over = of->over * of->n_stages, below = nearest_even(of, -1), above = nearest_even(of, 1);
     dt_text_format(of->text, "    %d processes cut the tree of sums at odd places, and one of them sends %d partial sums of everything; ",
                    of->n_processes * over, most);
     if (below != 0 && above != 0)
@@ -296,7 +305,7 @@ static void say_bytes(dt_text *text, int width, int64_t bytes) {
 
 static void say_crossing(dt_text *text, int segment, int kind, const crossing *all) {
     static const char *const algorithms[] = {[DT_SCHEDULE_DIRECT] = "direct", [DT_SCHEDULE_HALVING] = "halving"};
-    dt_text_format(text, "    %-7d  %-14s  %7d ", segment, dt_collective_names()[kind], all->n_tensors);
+    dt_text_format(text, "    %-7d  %-14s  %7d ", segment, kind == TO_STAGES ? "to_stages" : dt_collective_names()[kind], all->n_tensors);
     say_bytes(text, 12, all->n_bytes);
     dt_text_format(text, "  %9d  %-9s  %6d", all->n_exchanges, algorithms[all->algorithm], all->n_rounds);
     say_bytes(text, 11, all->most_bytes);
@@ -329,7 +338,7 @@ static dt_status *say_crossings(layout *of, int function, bool *sums) {
                 dt_text_append(of->text,
                                "    segment  collective      tensors        bytes  exchanges  algorithm  rounds   most sent  times  messages\n");
             is_first = false;
-            *sums = *sums || (k != DT_COLLECTIVE_ALL_GATHER && k != DT_COLLECTIVE_SHARD_REDUCE);
+            *sums = *sums || (k != DT_COLLECTIVE_ALL_GATHER && k != DT_COLLECTIVE_SHARD_REDUCE && k != TO_STAGES);
             say_crossing(of->text, s, k, &of->crossings[s][k]);
         }
     if (is_first) dt_text_append(of->text, "    nothing crosses processes\n");
@@ -345,12 +354,12 @@ static dt_status *lay_out(layout *of, const dt_artifact_step *step) {
     DT_TRY(dt_session_check_shape(artifact, of->replicas, rows));
     of->rows = (dt_microbatches){rows, dt_artifact_microbatches(artifact, rows), artifact->microbatch_rows};
     of->n_microbatches = of->rows.per_replica * of->replicas;
-    if (of->n_asked / of->over > of->n_microbatches)
+    if (of->n_asked / (of->over * of->n_stages) > of->n_microbatches)
         return dt_error(DT_INVALID_ARGUMENT,
                         "step %s: %" PRId64 " processes for %" PRId64
                         " microbatch%s: each process holds at least one; use at most --processes %" PRId64 ", or more --replicas",
-                        step->name, of->n_asked, of->n_microbatches, of->n_microbatches == 1 ? "" : "es", of->n_microbatches * of->over);
-    of->n_processes = (int)of->n_asked / of->over;
+                        step->name, of->n_asked, of->n_microbatches, of->n_microbatches == 1 ? "" : "es", of->n_microbatches * of->over * of->n_stages);
+    of->n_processes = (int)of->n_asked / (of->over * of->n_stages);
     return NULL;
 }
 
@@ -358,6 +367,35 @@ static dt_status *lay_out(layout *of, const dt_artifact_step *step) {
 static void say_range(dt_text *text, int64_t least, int64_t most) {
     if (least < most) dt_text_format(text, "%" PRId64 " %s ", least, most - least == 1 ? "or" : "to");
     dt_text_format(text, "%" PRId64, most);
+}
+
+static void say_stages(layout *of, int function) {
+    int n_all = of->n_processes * of->over * of->n_stages, n = (int)((of->n_microbatches + of->n_processes - 1) / of->n_processes);
+    dt_about_step step = {.artifact = of->artifact,
+                          .stages = of->stages,
+                          .function = function,
+                          .mesh = dt_mesh_of((dt_process_roles){.n_processes = n_all}, of->over, of->n_stages),
+                          .kind = of->kind,
+                          .rows = of->rows,
+                          .n_microbatches = n,
+                          .n_all_microbatches = (int)of->n_microbatches};
+    dt_about_rates rates = {of->options->flops, of->options->bandwidth, of->options->latency};
+    dt_about_traffic traffic = {0};
+    for (int s = 0; s < of->artifact->functions[function].n_segments; s++)
+        for (int k = 0; k < N_KINDS; k++) {
+            const crossing *one = &of->crossings[s][k];
+            if (k == DT_COLLECTIVE_SHARD_REDUCE) {
+                traffic.within_bytes += (double)one->most_bytes;
+                traffic.within_messages += (double)one->n_exchanges * one->n_rounds;
+            } else if (k == TO_STAGES) {
+                traffic.stage_bytes += (double)one->most_bytes / n;
+            } else {
+                traffic.end_bytes += (double)one->most_bytes;
+                traffic.end_rounds += one->n_rounds;
+            }
+        }
+    if (of->stages != NULL) dt_about_stages(&step, of->text, of->arena);
+    dt_about_seconds(&step, &rates, &traffic, of->text, of->arena);
 }
 
 static dt_status *say_step(layout *of, const dt_artifact_step *step) {
@@ -374,11 +412,16 @@ static dt_status *say_step(layout *of, const dt_artifact_step *step) {
     say_range(of->text, least, most);
     dt_text_format(of->text, " partial sum%s\n", dt_plural(most));
     DT_TRY(say_crossings(of, step->function, &sums));
+    say_stages(of, step->function);
     return sums && most > 1 ? say_odd_cuts(of, most) : NULL;
 }
 
 static dt_status *say_steps(layout *of) {
     if (setjmp(of->guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the schedules of %" PRId64 " processes", of->n_asked);
+    if (of->n_stages > 1) {
+        DT_TRY(renew(&of->of_stages, &of->guard));
+        DT_TRY(dt_stages_of(of->artifact, DT_ALL_FUNCTIONS, of->n_stages, of->of_stages, &of->stages));
+    }
     for (int i = 0; i < of->artifact->n_steps; i++) DT_TRY(say_step(of, &of->artifact->steps[i]));
     dt_sharing sharing = sharing_of(of->options);
     if (sharing != DT_SHARES_NOTHING)
@@ -390,9 +433,13 @@ dt_status *dt_about_exchange(const dt_artifact *artifact, int64_t n_processes, c
     dt_device_spec spec;
     DT_TRY(dt_session_check_rounds(options->gather_rounds, options->shard_parameters));
     DT_TRY(dt_device_spec_parse(options->devices, &spec));
-    dt_session_options asked = {.shard_optimizer = options->shard_optimizer, .shard_parameters = options->shard_parameters};
+    dt_session_options asked = {.shard_optimizer = options->shard_optimizer,
+                                .shard_parameters = options->shard_parameters,
+                                .shards_over = options->shards_over,
+                                .stages = options->stages};
     DT_TRY(dt_session_check_shards(artifact, &asked, spec.kind->is_gpu));
     DT_TRY(dt_session_check_shards_over(artifact, options->shards_over, n_processes));
+    DT_TRY(dt_session_check_stages(&asked, n_processes, spec.kind->is_gpu));
     DT_TRY(dt_session_program(artifact, spec.kind->is_gpu, &artifact));
     layout of = {.artifact = artifact,
                  .kind = spec.kind,
@@ -400,10 +447,12 @@ dt_status *dt_about_exchange(const dt_artifact *artifact, int64_t n_processes, c
                  .text = text,
                  .n_asked = n_processes,
                  .over = options->shards_over > 1 ? (int)options->shards_over : 1,
+                 .n_stages = options->stages > 1 ? (int)options->stages : 1,
                  .replicas = options->replicas != 0 ? options->replicas : 1};
     dt_status *status = say_steps(&of);
     dt_group_close(of.group);
     dt_arena_destroy(of.arena);
     dt_arena_destroy(of.scratch);
+    dt_arena_destroy(of.of_stages);
     return status;
 }

@@ -21,7 +21,10 @@ dt_status *dtrun_info(const dtrun_call *call, const dtrt_program *program) {
                                  .shard_parameters = call->run.shard_parameters,
                                  .gather_rounds = call->run.gather_rounds,
                                  .shards_over = call->run.shards_over,
-                                 .stages = call->run.stages};
+                                 .stages = call->run.stages,
+                                 .flops = call->run.flops,
+                                 .bandwidth = call->run.bandwidth,
+                                 .latency = call->run.latency};
     dt_status *status = call->text != NULL ? dtrt_program_text(program, call->text, &text) : dtrt_info(program, &options, &text);
     return print(status, text);
 }
