@@ -36,18 +36,18 @@ typedef struct dt_run_options {
     bool central;         /* --placement central */
     bool shard_optimizer; /* of train */
     bool shard_parameters;
-    int64_t gather_rounds;   /* 0: not said */
-    int64_t shards_over;     /* the same */
-    int64_t stages;          /* the same */
+    int64_t gather_rounds;            /* 0: not said */
+    int64_t shards_over;              /* the same */
+    int64_t stages;                   /* the same */
     double flops, bandwidth, latency; /* of info: 0: not said */
-    dt_by_rows by_rows;      /* of train */
-    double deadline_seconds; /* 0: not said */
-    dt_processes *processes; /* of the run, each of which makes this call; NULL: this is the only one */
-    struct dt_ps_team *team; /* of an asynchronous parameter server, or a worker of some; NULL: this is neither */
-    int64_t timeline_steps;  /* that are to be recorded; 0: none */
-    dt_timeline *timeline;   /* of this process, then; NULL: nothing is recorded */
-    int64_t replicas;        /* 0: not said */
-    int64_t global_batch;    /* 0: not said */
+    dt_by_rows by_rows;               /* of train */
+    double deadline_seconds;          /* 0: not said */
+    dt_processes *processes;          /* of the run, each of which makes this call; NULL: this is the only one */
+    struct dt_ps_team *team;          /* of an asynchronous parameter server, or a worker of some; NULL: this is neither */
+    int64_t timeline_steps;           /* that are to be recorded; 0: none */
+    dt_timeline *timeline;            /* of this process, then; NULL: nothing is recorded */
+    int64_t replicas;                 /* 0: not said */
+    int64_t global_batch;             /* 0: not said */
     bool has_seed;
     int64_t seed;
     bool ignore_bad_index;

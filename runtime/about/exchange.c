@@ -43,12 +43,12 @@ typedef struct layout {
     dt_arena *arena;   /* of the step */
     dt_arena *scratch; /* of one process */
     dt_arena *of_stages;
-    jmp_buf guard;     /* of all */
-    int64_t n_asked;   /* processes */
-    int over;          /* of which so many have the shards of the model, */
-    int n_stages;      /* and so many its layers */
+    jmp_buf guard;           /* of all */
+    int64_t n_asked;         /* processes */
+    int over;                /* of which so many have the shards of the model, */
+    int n_stages;            /* and so many its layers */
     const dt_stages *stages; /* NULL: 1 */
-    int n_processes;   /* that divide the microbatches: all, or one of each of these, where so many can share the step */
+    int n_processes;         /* that divide the microbatches: all, or one of each of these, where so many can share the step */
     int64_t replicas;
     dt_microbatches rows;
     int64_t n_microbatches;
@@ -218,8 +218,8 @@ static dt_status *count_processes(layout *of, int function) {
         DT_TRY(renew(&of->scratch, &of->guard));
         count_nodes_of(of, own, &here.n_nodes);
         for (size_t i = 0; i < known.n; i++)
-            is_known |= known.items[i].n_nodes == here.n_nodes && known.items[i].n_microbatches == here.n_microbatches &&
-                        known.items[i].stage == here.stage;
+            is_known |=
+                known.items[i].n_nodes == here.n_nodes && known.items[i].n_microbatches == here.n_microbatches && known.items[i].stage == here.stage;
         if (is_known && all.n_processes > FEW) continue;
         dt_list_push(of->arena, &known, here);
         crossing(*counted)[N_KINDS] = dt_arena_new_array(of->scratch, (size_t)n_segments, sizeof *counted);
@@ -350,6 +350,7 @@ static dt_status *say_crossings(layout *of, int function, bool *sums) {
 static dt_status *lay_out(layout *of, const dt_artifact_step *step) {
     const dt_artifact *artifact = of->artifact;
     int64_t rows = step->pipeline >= 0 ? dt_pipeline_rows(&artifact->pipelines[step->pipeline]) : artifact->capacity;
+    if (rows > artifact->capacity) rows = artifact->capacity; /* it is a plan: of the most that this artifact can do */
     DT_TRY(dt_run_rows(of->options, rows, &rows));
     DT_TRY(dt_session_check_shape(artifact, of->replicas, rows));
     of->rows = (dt_microbatches){rows, dt_artifact_microbatches(artifact, rows), artifact->microbatch_rows};
@@ -358,7 +359,8 @@ static dt_status *lay_out(layout *of, const dt_artifact_step *step) {
         return dt_error(DT_INVALID_ARGUMENT,
                         "step %s: %" PRId64 " processes for %" PRId64
                         " microbatch%s: each process holds at least one; use at most --processes %" PRId64 ", or more --replicas",
-                        step->name, of->n_asked, of->n_microbatches, of->n_microbatches == 1 ? "" : "es", of->n_microbatches * of->over * of->n_stages);
+                        step->name, of->n_asked, of->n_microbatches, of->n_microbatches == 1 ? "" : "es",
+                        of->n_microbatches * of->over * of->n_stages);
     of->n_processes = (int)of->n_asked / (of->over * of->n_stages);
     return NULL;
 }
@@ -433,12 +435,11 @@ dt_status *dt_about_exchange(const dt_artifact *artifact, int64_t n_processes, c
     dt_device_spec spec;
     DT_TRY(dt_session_check_rounds(options->gather_rounds, options->shard_parameters));
     DT_TRY(dt_device_spec_parse(options->devices, &spec));
-    dt_session_options asked = {.shard_optimizer = options->shard_optimizer,
-                                .shard_parameters = options->shard_parameters,
-                                .shards_over = options->shards_over,
-                                .stages = options->stages};
+    dt_session_options asked = {
+        .shard_optimizer = options->shard_optimizer, .shard_parameters = options->shard_parameters, .stages = options->stages};
     DT_TRY(dt_session_check_shards(artifact, &asked, spec.kind->is_gpu));
     DT_TRY(dt_session_check_shards_over(artifact, options->shards_over, n_processes));
+    asked.shards_over = options->shards_over; /* of n_processes, and not of this one */
     DT_TRY(dt_session_check_stages(&asked, n_processes, spec.kind->is_gpu));
     DT_TRY(dt_session_program(artifact, spec.kind->is_gpu, &artifact));
     layout of = {.artifact = artifact,

@@ -108,6 +108,6 @@ void dt_about_seconds(const dt_about_step *step, const dt_about_rates *rates, co
     }
     double seconds = plain > 0 ? longest * own / plain * (double)step->rows.microbatch_rows / rates->flops : 0;
     double crossing = latencies * rates->latency + (rates->bandwidth > 0 ? bytes / rates->bandwidth : 0);
-    dt_text_format(text, "    a step may take %.3g s: %.3g s of arithmetic%s, and %.3g s in which processes wait for messages\n", seconds + crossing, seconds,
-                   step->stages != NULL ? " and idle stages" : "", crossing);
+    dt_text_format(text, "    a step may take %.3g s: %.3g s of arithmetic%s, and %.3g s in which processes wait for messages\n", seconds + crossing,
+                   seconds, step->stages != NULL ? " and idle stages" : "", crossing);
 }

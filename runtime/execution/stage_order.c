@@ -25,15 +25,20 @@ typedef struct simulation {
 /* A unit without arithmetic takes some time as well. */
 static double length_of(const dt_stage_unit *unit) { return unit->flops > 0 ? unit->flops : 1; }
 
-/* No more than keep it busy: while one microbatch goes from its first unit to its last one, it can compute that many others. */
+/* No more than keep it busy: while one microbatch goes from its first unit to its last one, it can compute that many others. Where it comes by more
+ * than forwards and backwards, as to a stage that has both uses of a tied table, units of several lengths meet, and one more keeps them from waiting.
+ */
 static void limit(const simulation *in, stage *one) {
     double through = 0, own = 0;
+    int n_units = 0;
     for (int u = one->first; u <= one->last && one->first >= 0; u++) {
         through += length_of(&in->segment->units[u]);
-        if (in->segment->units[u].stage == one - in->stages) own += length_of(&in->segment->units[u]);
+        if (in->segment->units[u].stage != one - in->stages) continue;
+        own += length_of(&in->segment->units[u]);
+        n_units++;
     }
     double most = own > 0 ? ceil(through / own * (1 - 1e-9)) : 1;
-    one->most = most < in->n_stages ? (int)most : in->n_stages;
+    one->most = (most < in->n_stages ? (int)most : in->n_stages) + (n_units > 2);
 }
 
 /* The unit that the stage goes on with at some time, the furthest one; -1: none can be. *soonest: when one may, that waits for another stage. */
