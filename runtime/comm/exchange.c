@@ -145,12 +145,16 @@ static dt_status *start_round(dt_exchange *exchange, dt_transport *transport) {
     return transport->kind->all_reduce(transport, one->all_reduce.dtype, one->all_reduce.data, one->all_reduce.n, &exchange->under_way);
 }
 
+/* What divides the microbatches starts in one order everywhere, so that some of it is always under way with all. What is of one member alone does
+ * not: there has to be room for all of it, whatever else is under way. */
+static int most_under_way(const dt_exchange *exchange) { return exchange->axis == DT_AXIS_DATA ? DT_MOST_ROUNDS / 2 : DT_MOST_ROUNDS; }
+
 dt_status *dt_exchange_move(dt_exchange *exchange, dt_transport *transport, int *n_under_way, bool *moved, bool *done) {
     for (*done = false; exchange->round < exchange->schedule.n_rounds; exchange->round++) {
         const dt_operation_reduce *sums = &exchange->operations[2 * exchange->round + 1].reduce;
         bool arrived;
         if (exchange->under_way < 0) {
-            if (*n_under_way == DT_MOST_ROUNDS) return NULL;
+            if (*n_under_way >= most_under_way(exchange)) return NULL;
             DT_TRY(start_round(exchange, transport));
             ++*n_under_way;
             *moved = true;

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 enum {
-    DT_MOST_ROUNDS = 256,    /* that may be under way at a time */
+    DT_MOST_ROUNDS = 1024,   /* that may be under way at a time */
     DT_NOTICE_BYTES = 1024,  /* of a notice */
     DT_EARLY_BYTES = 1 << 20 /* of dt_transport.most_early_bytes, before anything is known of what will be exchanged: records (processes.h) */
 };

@@ -152,10 +152,16 @@ static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_are
     }
 }
 
-/* Part i, which nobody has in shares, in pieces of at most so many bytes. */
-static void add_whole(dt_local_hub *hub, crossing_bucket *bucket, int i, int64_t piece_bytes, dt_arena *arena) {
+/* Part i, which nobody has in shares: what combines shards in a few pieces, one of which is added up while another one crosses. They are so few that
+ * those of all members of a process may be under way at a time (DT_MOST_ROUNDS): members do not start them in one order in all processes. */
+static void add_whole(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_arena *arena) {
+    enum {
+        MOST_PIECES = 4
+    };
     const dt_collective_part *part = dt_local_part(hub, 0, i);
-    int64_t n = (int64_t)part->n, most = piece_bytes / (int64_t)dt_dtype_bytes(crossing_dtype(part));
+    int64_t n = (int64_t)part->n, bytes = (int64_t)dt_dtype_bytes(crossing_dtype(part)), most = n;
+    if (over_shards(part)) most = dt_piece_bytes(hub->options.mesh.axes[part->axis].n_processes) / bytes;
+    if (most < (n + MOST_PIECES - 1) / MOST_PIECES) most = (n + MOST_PIECES - 1) / MOST_PIECES;
     for (int64_t at = 0; at < n; at += most) {
         dt_image_range elements = {at, n - at < most ? n : at + most};
         add_piece(hub, bucket, image_of(hub, i, 1, &elements, arena), DT_NEEDED_BY_ALL, NULL, DT_SCHEDULE_AUTO, arena);
@@ -167,11 +173,10 @@ static void fill_nonblocking(dt_local_hub *hub, dt_crossing *made, dt_arena *are
     made->n_buckets = 1;
     made->buckets = DT_NEW(arena, crossing_bucket);
     for (int i = made->first; i < made->first + made->n; i++) {
-        const dt_mesh_axis axis = dt_local_part(hub, 0, i)->axis;
-        if (axis == DT_AXIS_DATA)
+        if (dt_local_part(hub, 0, i)->axis == DT_AXIS_DATA)
             add_shares(hub, &made->buckets[0], i, arena);
         else
-            add_whole(hub, &made->buckets[0], i, axis == DT_AXIS_MODEL ? dt_piece_bytes(hub->options.mesh.axes[axis].n_processes) : INT64_MAX, arena);
+            add_whole(hub, &made->buckets[0], i, arena);
     }
 }
 
