@@ -44,12 +44,17 @@ int64_t dt_session_domain_bytes(const dt_session *session, int d) {
 
 static double in_mib(int64_t bytes) { return (double)bytes / (double)(1 << 20); }
 
-/* What the first of n processes would take, of as many cores and the same replicas, that share out so. */
-static int64_t bytes_over(const dt_session *session, int n, dt_sharing sharing) {
+/* What the first of n processes would take, of as many cores and the same replicas, that share out so; or, of `over` processes that hold the shards
+ * of the model, and all microbatches each. */
+static int64_t bytes_over(const dt_session *session, int n, dt_sharing sharing, int over) {
     int n_all = session->n_all_microbatches, n_own = dt_microbatches_first_of_rank(1, n, n_all);
     int n_executors = session->n_executors < n_own ? session->n_executors : n_own;
     dt_process_roles roles = {.n_processes = n};
-    dt_memory_domain domain = {.n_executors = n_executors, .n_parts = n_executors, .n_rounds = 1, .layout = dt_state_layout_of(roles, sharing)};
+    dt_memory_domain domain = {.n_executors = n_executors,
+                               .n_parts = n_executors,
+                               .n_rounds = 1,
+                               .n_shards = session->artifact->n_shards / over,
+                               .layout = dt_state_layout_of(roles, sharing)};
     dt_memory_domain_lay_out(&domain, session->artifact, n_all, DT_ALL_FUNCTIONS, session->arena);
     int64_t bytes = domain.bytes;
     for (int e = 0; e < n_executors; e++) {
@@ -64,6 +69,16 @@ static int64_t bytes_over(const dt_session *session, int n, dt_sharing sharing) 
     return bytes;
 }
 
+/* Over how many processes its shards would fit: "; with --shards-over 4 each of 4 processes needs 2378.7 MiB". */
+static void print_what_shards_fit(const dt_session *session, int64_t available, dt_text *text) {
+    for (int over = 2; over <= session->artifact->n_shards; over *= 2) {
+        int64_t bytes = bytes_over(session, 1, DT_SHARES_NOTHING, over);
+        if (bytes > available) continue;
+        dt_text_format(text, "; with --shards-over %d each of %d processes needs %.1f MiB", over, over, in_mib(bytes));
+        return;
+    }
+}
+
 /* On how many processes it would fit: "; with --shard-parameters over 4 processes each needs 2378.7 MiB". */
 static void print_what_fits(const dt_session *session, int64_t available, dt_text *text) {
     static const struct {
@@ -73,11 +88,11 @@ static void print_what_fits(const dt_session *session, int64_t available, dt_tex
     enum {
         MOST_PROCESSES = 64
     };
-    bool is_one = session->n_processes == 1 && session->spec.kind->reads_host && !session->options.forward_only && !session->options.by_rows &&
-                  session->artifact->n_shards == 1;
-    for (int k = 0; k < 2 && is_one; k++)
+    bool is_one = session->n_processes == 1 && session->spec.kind->reads_host && !session->options.forward_only && !session->options.by_rows;
+    if (is_one) print_what_shards_fit(session, available, text);
+    for (int k = 0; k < 2 && is_one && session->artifact->n_shards == 1; k++)
         for (int n = 2; n <= session->options.replicas && n <= MOST_PROCESSES; n *= 2) {
-            int64_t bytes = bytes_over(session, n, kinds[k].sharing);
+            int64_t bytes = bytes_over(session, n, kinds[k].sharing, 1);
             if (bytes > available) continue;
             dt_text_format(text, "; with %s over %d processes each needs %.1f MiB", kinds[k].option, n, in_mib(bytes));
             break;
