@@ -242,6 +242,11 @@ static bool resolve_split(dt_elaborator *e, const dt_statement *s, const char *p
         dt_diagnostic_help(error, "without it there is one");
         return false;
     }
+    if (dimension.kind == DT_OBJECT_NONE && groups.i > 1) {
+        dt_diagnostic *error = dt_elaborator_error(e, s->of->span, "of: %lld divides nothing: %s is not split", (long long)groups.i, path);
+        dt_diagnostic_help(error, "name the dimension, shard: %d, or leave of: away", shape.rank > 0 ? shape.rank - 1 : 0);
+        return false;
+    }
     if (dimension.kind == DT_OBJECT_NONE) return true;
     bool is_dimension = dimension.kind == DT_OBJECT_INT && dimension.i >= -shape.rank && dimension.i < shape.rank;
     if (!is_dimension) {

@@ -34,9 +34,11 @@ step train(i: i32[B, 3], b: f32[B, 6]) from train_set {
 }
 """
 
-# Neither 4 nor 2 shards can share 63 or 27 evenly.
+# Neither 4 nor 2 shards can share 63, 27 or 7 evenly.
 PADDED = SPLIT.replace("2 * N", "2 * N - 1").replace("x = dense(a, units: 32)", """param table: f32[27, 32] = normal(stddev: 0.1), shard: 0
-    x = dense(a, units: 32) + table[i32(abs(a[:, 0]) * 9) % 27]""").replace("dense(x, units: 1)", "max(x @ table.T, axis: 1, keep: true)")
+    x = dense(a, units: 32) + table[i32(abs(a[:, 0]) * 9) % 27]
+    h = conv2d(reshape(x, [B, 8, 4, 1]), filters: 7, kernel: 3, padding: same, activation: relu, shard: columns)
+    x = x + flatten(conv2d(h, filters: 1, kernel: 3, padding: same, shard: rows))""").replace("dense(x, units: 1)", "max(x @ table.T, axis: 1, keep: true)")
 
 
 def says_the_same(case, pattern, *flags, expect):
