@@ -23,6 +23,7 @@ typedef struct dt_placement {
     int operations;       /* scalar operations of computing an element of its operands */
     int cost;             /* the same, with all that is computed along */
     int walk;             /* the last walk through operands that has met it */
+    int cost_to_derive;   /* 1 + operations that this takes; 0: nobody has asked */
     int derived;          /* 1: it can be computed elsewhere from what its group stores anyway; -1: it cannot; 0: nobody has asked */
     dt_value_list users;
 } dt_placement;

@@ -11,6 +11,7 @@
 
 enum {
     cheap = 4,          /* at most so many operations are cheaper to repeat than their result is to store and load */
+    most_derived = 8,   /* the same from what is in memory on, where groups have made a value one of what the other one had */
     function_cost = 16, /* of exp and its like, in operations */
     guard_cost = 2,     /* of asking whether an element lies outside of what is read */
     most_cost = 1 << 20 /* costs above it are not told apart */
@@ -474,11 +475,26 @@ static bool computed_in(dt_fusion *f, const dt_value *user, int group) {
     return placement->group == group && !dt_loops_are_root(dt_lowering_loops(f->lowering, user));
 }
 
+/* Operations for one element of `value` where it is computed elsewhere, from what is stored: those of other groups' values too that are not. */
+static int cost_to_derive(dt_fusion *f, const dt_value *value) {
+    dt_placement *placement = dt_placement_of(f, value);
+    int cost = placement->operations;
+    if (placement->cost_to_derive > 0) return placement->cost_to_derive - 1;
+    for (int k = 0; k < value->n_operands; k++) {
+        const dt_value *base = dt_placement_of(f, value->operands[k])->base;
+        bool is_root = dt_placement_of(f, base)->group >= 0 && dt_loops_are_root(dt_lowering_loops(f->lowering, base));
+        if (!dt_placement_of(f, base)->stored && !is_root) cost += cost_to_derive(f, base);
+        if (cost > most_cost) cost = most_cost;
+    }
+    placement->cost_to_derive = cost + 1;
+    return cost;
+}
+
 /* Whether `value`, of a group, can be computed elsewhere from what the group stores anyway. */
 static bool is_derived(dt_fusion *f, const dt_value *value) {
     dt_placement *placement = dt_placement_of(f, value);
     if (placement->derived != 0) return placement->derived > 0;
-    bool quick = placement->cost <= cheap || f->recompute[value->id];
+    bool quick = (placement->cost <= cheap && cost_to_derive(f, value) <= most_derived) || f->recompute[value->id];
     bool derived = quick && !dt_loops_are_root(dt_lowering_loops(f->lowering, value));
     for (int k = 0; k < value->n_operands && derived; k++) {
         const dt_value *base = dt_placement_of(f, value->operands[k])->base;

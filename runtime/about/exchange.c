@@ -52,6 +52,7 @@ typedef struct layout {
     int64_t replicas;
     dt_microbatches rows;
     int64_t n_microbatches;
+    int n_alike; /* of the model's processes: for each microbatch that is lowered there are so many, of all */
     crossing (*crossings)[N_KINDS]; /* [n_segments] */
     DT_LIST(place) places;          /* in the order of the program's run; empty: none was counted yet */
     dt_group *group;                /* of the process at hand; NULL: there is none */
@@ -95,11 +96,11 @@ static dt_status *join_group(layout *of, const dt_executor_memory *memory, const
 }
 
 /* Of one process that divides microbatches sums stay where they are. */
-static void count_tensors(const layout *of, const dt_collective_part *parts, int n, crossing *crossings) {
+static void count_tensors(const layout *of, const dt_collective_part *parts, int n, int times, crossing *crossings) {
     for (int i = 0; i < n; i++) {
         bool is_scattered = parts[i].shares != NULL && parts[i].kind == DT_COLLECTIVE_ALL_REDUCE;
         if (of->n_processes == 1 && parts[i].axis == DT_AXIS_DATA) continue;
-        crossings[parts[i].axis == DT_AXIS_STAGES ? TO_STAGES : is_scattered ? DT_COLLECTIVE_REDUCE_SCATTER : parts[i].kind].n_tensors++;
+        crossings[parts[i].axis == DT_AXIS_STAGES ? TO_STAGES : is_scattered ? DT_COLLECTIVE_REDUCE_SCATTER : parts[i].kind].n_tensors += times;
     }
 }
 
@@ -113,44 +114,62 @@ static void count_places(layout *of, const dt_collective_part *parts, int n) {
             place none = {.label = part->label, .combine = part->combine};
             dt_list_push(of->arena, &of->places, none);
         }
-        of->places.items[p].n_times++;
-        of->places.items[p].n_bytes += (int64_t)(part->n * dt_dtype_bytes(part->dtype));
+        of->places.items[p].n_times += of->n_alike;
+        of->places.items[p].n_bytes += of->n_alike * (int64_t)(part->n * dt_dtype_bytes(part->dtype));
     }
 }
 
 static dt_sharing sharing_of(const dt_run_options *options) { return dt_sharing_of(options->shard_optimizer, options->shard_parameters); }
 
-static void count_exchange(const dt_exchange *exchange, crossing *crossings) {
+/* times: as often as there are microbatches for one that is lowered. */
+static void count_exchange(const dt_exchange *exchange, int times, crossing *crossings) {
     const dt_exchange_region *last = &exchange->regions[exchange->n_regions - 1];
     crossing *one = &crossings[exchange->axis == DT_AXIS_STAGES ? TO_STAGES : exchange->kind];
-    one->n_exchanges++;
+    one->n_exchanges += times;
     one->algorithm = exchange->schedule.algorithm;
     one->n_rounds = exchange->schedule.n_rounds;
-    if (exchange->like == NULL) one->n_bytes += last->first + last->n_bytes; /* others are pieces of what is counted */
-    one->most_bytes += exchange->schedule.n_sent_bytes;
+    if (exchange->like == NULL) one->n_bytes += times * (last->first + last->n_bytes); /* others are pieces of what is counted */
+    one->most_bytes += times * exchange->schedule.n_sent_bytes;
     for (int r = 0; r < exchange->schedule.n_rounds; r++)
-        for (int m = 0; m < exchange->schedule.rounds[r].n_messages; m++) one->most_messages += exchange->schedule.rounds[r].messages[m].sends;
+        for (int m = 0; m < exchange->schedule.rounds[r].n_messages; m++) one->most_messages += times * exchange->schedule.rounds[r].messages[m].sends;
 }
 
 static dt_status *count_collectives(layout *of, const dt_collective_part *parts, const dt_operation_collective *all, crossing *crossings) {
     dt_group_work work = {0};
+    const int times = parts[all->first].member > 0 ? of->n_alike : 1;
     if (parts[all->first].hands_over) return NULL;
     DT_TRY(dt_group_lower(of->group, all->first, all->n, of->scratch, &work));
-    if (work.n_buckets > 0) count_tensors(of, parts + all->first, all->n, crossings);
+    if (work.n_buckets > 0) count_tensors(of, parts + all->first, all->n, times, crossings);
     for (int b = 0; b < work.n_buckets; b++)
         for (size_t i = 0; i < work.buckets[b].behind.n; i++) {
             const dt_operation *one = &work.buckets[b].behind.items[i];
-            for (int e = 0; one->kind == DT_OPERATION_AWAIT && e < one->gate->n_exchanges; e++) count_exchange(one->gate->exchanges[e], crossings);
+            for (int e = 0; one->kind == DT_OPERATION_AWAIT && e < one->gate->n_exchanges; e++) count_exchange(one->gate->exchanges[e], times, crossings);
         }
     return NULL;
+}
+
+/* Where parts of the model are over processes, something crosses for each microbatch. Of many, a part of each process's is lowered, so that the tree
+ * of sums looks the same: how many are alike. */
+static int n_alike(const layout *of) {
+    enum {
+        ENOUGH = 8 /* for each process: more than are ever under way on a stage that is worth it */
+    };
+    bool crosses = of->over * of->n_stages > 1 && of->n_microbatches % of->n_processes == 0;
+    int64_t n = of->n_microbatches / of->n_processes, alike = 1;
+    for (int f = 0; f < of->artifact->n_functions; f++) {
+        const dt_space_bytes *gathered = &of->artifact->functions[f].gathered;
+        crosses = crosses && gathered->device + gathered->partial + gathered->replica + gathered->scratch == 0;
+    }
+    while (crosses && n / alike > ENOUGH && n % (2 * alike) == 0) alike *= 2;
+    return (int)alike;
 }
 
 /* What one process does of the function. */
 static dt_status *count_process(layout *of, int function, const dt_mesh *mesh, crossing (*crossings)[N_KINDS]) {
     dt_process_roles roles = mesh->axes[DT_AXIS_DATA];
-    int64_t n_most = (of->n_microbatches + of->n_processes - 1) / of->n_processes;
+    int n_all = (int)of->n_microbatches / of->n_alike, n_most = (n_all + of->n_processes - 1) / of->n_processes;
     int n_shards = of->artifact->n_shards / of->over;
-    dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, (int)of->n_microbatches);
+    dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, n_all);
     int n_rounds = of->options->gather_rounds > 0 ? (int)of->options->gather_rounds : 1;
     dt_memory_domain domain = {.n_executors = 1,
                                .n_parts = 1,
@@ -165,7 +184,7 @@ static dt_status *count_process(layout *of, int function, const dt_mesh *mesh, c
                                  .domain = &domain,
                                  .first_microbatch = own.first,
                                  .n_microbatches = own.end - own.first,
-                                 .n_all_microbatches = (int)of->n_microbatches,
+                                 .n_all_microbatches = n_all,
                                  .n_together = 1,
                                  .rows = of->rows};
     dt_operations_options options = {.memory = &memory, .leads = true, .first_row = dt_microbatches_first_row(&of->rows, own.first)};
@@ -207,6 +226,7 @@ static void take_most(crossing *all, const crossing *of_process) {
 
 static dt_status *count_processes(layout *of, int function) {
     int n_segments = of->artifact->functions[function].n_segments;
+    of->n_alike = n_alike(of);
     DT_LIST(alike) known = {0};
     of->crossings = dt_arena_new_array(of->arena, (size_t)n_segments, sizeof *of->crossings);
     for (int p = 0; p < of->n_processes * of->over * of->n_stages; p++) {

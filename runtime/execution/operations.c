@@ -85,12 +85,17 @@ static void add_launch_of_shard(builder *in, int k, int microbatch, int launch) 
     add(in, (dt_operation){.kind = DT_OPERATION_LAUNCH, .launch = added});
 }
 
+/* Whether it combines the shards of a microbatch, of this stage. */
+static bool stands_within(const builder *in, const dt_artifact_collective *collective) {
+    return collective->is_within && dt_builder_is_of_stage(in, collective);
+}
+
 /* How many collectives within the segment stand behind the first n of its kernels, or, with `up_to`, before these are through. */
-static int n_within(const dt_artifact_segment *segment, int n, bool up_to) {
+static int n_within(const builder *in, const dt_artifact_segment *segment, int n, bool up_to) {
     int n_found = 0;
     for (int c = 0; c < segment->n_collectives; c++) {
         const dt_artifact_collective *one = &segment->collectives[c];
-        n_found += one->is_within && (up_to ? one->complete_after < n : one->complete_after == n);
+        n_found += stands_within(in, one) && (up_to ? one->complete_after < n : one->complete_after == n);
     }
     return n_found;
 }
@@ -108,7 +113,7 @@ static int positions_of(const builder *in, const int *kernels, int n) {
 /* The position behind the first n kernels that replicas run, and what stands within the segment behind these. */
 static int position_of(const builder *in, const dt_artifact_segment *segment, int n) {
     return positions_of(in, segment->device_kernels, segment->n_device_kernels) + positions_of(in, segment->replica_kernels, n) +
-           n_within(segment, n + 1, true);
+           n_within(in, segment, n + 1, true);
 }
 
 static void add_launch(builder *in, int k, int microbatch, int launch) {
@@ -494,18 +499,18 @@ static void append_handed(const builder *in, int s, int i, dt_part_list *parts) 
     }
 }
 
-static int n_all_within(const dt_artifact_segment *segment) { return n_within(segment, INT_MAX, true); }
+static int n_all_within(const builder *in, const dt_artifact_segment *segment) { return n_within(in, segment, INT_MAX, true); }
 
 /* What stands behind the first n kernels of the segment: a nonblocking collective of microbatch `own` of member number `rank`, which has a place by
  * turns. Others name nothing of it. */
 static void append_within_at(builder *in, const dt_artifact_segment *segment, int n, int rank, int own, dt_part_list *parts) {
     const dt_microbatch_range holds = in->memory->domain->holds;
     int microbatch = holds.first + dt_microbatches_first_of_member(rank, in->memory->domain->n_executors, 0, holds.end - holds.first) + own;
-    int n_together = n_within(segment, n, false);
+    int n_together = n_within(in, segment, n, false);
     bool is_here = microbatch - own == in->memory->first_microbatch && own < in->memory->n_microbatches;
     for (int c = 0; c < segment->n_collectives; c++) {
         const dt_artifact_collective *collective = &segment->collectives[c];
-        if (!collective->is_within || collective->complete_after != n) continue;
+        if (!stands_within(in, collective) || collective->complete_after != n) continue;
         const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
         dt_collective_part part = shards_part(in, collective, own, (size_t)dt_builder_n_rows(in, tensor, microbatch) * n_elements(tensor), is_here);
         part.nonblocking = n_together;
@@ -520,7 +525,7 @@ static void append_within_at(builder *in, const dt_artifact_segment *segment, in
 static void append_within(builder *in, const dt_artifact_segment *segment, dt_part_list *parts) {
     const dt_memory_domain *domain = in->memory->domain;
     int n_held = domain->holds.end - domain->holds.first;
-    for (int rank = 0; rank < domain->n_executors && lacks_shards(in) && n_all_within(segment) > 0; rank++) {
+    for (int rank = 0; rank < domain->n_executors && lacks_shards(in) && n_all_within(in, segment) > 0; rank++) {
         int first = dt_microbatches_first_of_member(rank, domain->n_executors, 0, n_held);
         for (int m = first; m < dt_microbatches_first_of_member(rank + 1, domain->n_executors, 0, n_held); m++)
             for (int n = 1; n <= segment->n_replica_kernels; n++) append_within_at(in, segment, n, rank, m - first, parts);
@@ -631,12 +636,12 @@ static void add_shard_reductions(builder *in, int s) {
  * starts, or is waited for. */
 static void combine_within(builder *in, const dt_artifact_segment *segment, int n, int microbatch, dt_operation_kind kind) {
     int number = in->memory->first_microbatch - in->memory->domain->holds.first + microbatch;
-    int first = in->within + number * n_all_within(segment) + n_within(segment, n, true);
-    if (lacks_shards(in)) dt_builder_add_nonblocking(in, kind, first, n_within(segment, n, false));
+    int first = in->within + number * n_all_within(in, segment) + n_within(in, segment, n, true);
+    if (lacks_shards(in)) dt_builder_add_nonblocking(in, kind, first, n_within(in, segment, n, false));
     if (lacks_shards(in) && (kind == DT_OPERATION_START || !in->options->looks)) return;
-    in->position = position_of(in, segment, n) - n_within(segment, n, false);
+    in->position = position_of(in, segment, n) - n_within(in, segment, n, false);
     for (int c = 0; c < segment->n_collectives; c++)
-        if (segment->collectives[c].is_within && segment->collectives[c].complete_after == n)
+        if (stands_within(in, &segment->collectives[c]) && segment->collectives[c].complete_after == n)
             add_shard_reduction(in, &segment->collectives[c], microbatch);
 }
 
@@ -779,7 +784,7 @@ static int end_together(const builder *in, const dt_artifact_segment *segment, i
 /* How far microbatches that are together go one after another: to the next kernel; where they cross, on to what crosses. */
 static int end_of_turn(const builder *in, const dt_artifact_segment *segment, int k, int end) {
     int next = end_together(in, segment, k);
-    while (lacks_shards(in) && next < end && n_within(segment, next, false) == 0) next = end_together(in, segment, next);
+    while (lacks_shards(in) && next < end && n_within(in, segment, next, false) == 0) next = end_together(in, segment, next);
     return next;
 }
 
@@ -828,7 +833,7 @@ static void add_segment(builder *in, int s) {
     add_once(in, s);
     if (segment->n_replica_kernels + segment->n_collectives == 0) return;
     in->within = in->collective;
-    if (lacks_shards(in)) in->collective += (in->memory->domain->holds.end - in->memory->domain->holds.first) * n_all_within(segment);
+    if (lacks_shards(in)) in->collective += (in->memory->domain->holds.end - in->memory->domain->holds.first) * n_all_within(in, segment);
     if (in->layers != NULL)
         add_layers(in, s, position_of(in, segment, 0));
     else if (in->memory->domain->stages != NULL)
