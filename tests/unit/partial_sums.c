@@ -33,7 +33,8 @@ static void check(int first, int n, int n_together, int n_at_once, int n_all) {
     int room = n_together - 1 + n_at_once - 1; /* more than the tree alone needs */
     assert_true(sums.n_slots <= 2 * (depth + 1) + room && (first != 0 || sums.n_slots <= depth + 1 + room));
     for (int leaf = 0; leaf < n; leaf++) {
-        for (int begun = leaf; leaf % n_at_once == 0 && begun < n && begun < leaf + n_at_once; begun++)
+        int begun = leaf == 0 ? 0 : leaf + n_at_once - 1; /* as early as can be */
+        for (; begun < n && begun < leaf + n_at_once; begun++)
             slots[sums.slots[begun]] = (uint64_t)1 << begun; /* a free one: else leaves are missing in the end */
         for (; at < sums.n_merges && sums.merges[at].after == leaf; at++) {
             slots[sums.merges[at].left] |= slots[sums.merges[at].right];
