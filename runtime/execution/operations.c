@@ -573,6 +573,7 @@ const dt_collective_part *dt_operations_collectives(const dt_operations_options 
         builder in = builder_of(options, f, arena);
         first[f] = (int)parts.n;
         for (int s = 0; s < in.function->n_segments && dt_memory_has(artifact, wanted, f); s++) append_parts(&in, s, &parts);
+        if (dt_memory_has(artifact, wanted, f)) dt_builder_append_stage_parts(&in, in.function->n_segments, &parts);
     }
     first[artifact->n_functions] = (int)parts.n;
     return parts.items;
@@ -871,6 +872,7 @@ dt_operations dt_operations_of(const dt_operations_options *options, int functio
     in.collective = first_collective;
     add_copy_down(&in);
     for (int s = 0; s < in.function->n_segments; s++) add_segment(&in, s);
+    dt_builder_add_results(&in);
     add_aggregates(&in);
     add_read_back(&in);
     return in.made;

@@ -55,6 +55,8 @@ int dt_builder_n_stage_parts(const dt_operations_builder *in, int s);
 void dt_builder_add_handings(dt_operations_builder *in, int s, int first, int end);
 /* All microbatches through the units that are the stage's, in its order. */
 void dt_builder_add_units(dt_operations_builder *in, int s);
+/* Results with rows, to the stages that have not made them. */
+void dt_builder_add_results(dt_operations_builder *in);
 /* Whether it runs a kernel that runs once; and of which of the function's roots [n_buffers] it does without what the kernel writes there. */
 bool dt_builder_stage_runs(const dt_operations_builder *in, int k);
 const bool *dt_builder_left_out(const dt_operations_builder *in, int k);

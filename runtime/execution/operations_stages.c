@@ -221,3 +221,12 @@ void dt_builder_add_units(builder *in, int s) {
     }
     for (int m = 0; m < w.n; m++) await_sent(&w, m);
 }
+
+void dt_builder_add_results(builder *in) {
+    const int s = in->function->n_segments;
+    if (!is_staged(in)) return;
+    in->handed = in->collective;
+    in->collective += dt_builder_n_stage_parts(in, s);
+    const walk w = begin(in, s);
+    cross_first(&w);
+}

@@ -40,24 +40,13 @@ dt_status *dt_session_result(dt_session *session, int step, int index, void *dat
 
 int64_t dt_session_last_rows(const dt_session *session) { return dt_session_own_rows(session, session->batch.rows); }
 
-/* Of the processes with the same rows one has a result, or gives it: of a stage that has made it. */
-static bool gives_result(const dt_session *session, int step, int index) {
-    int f = session->artifact->steps[step].function;
-    const dt_artifact_function *function = &session->artifact->functions[f];
-    const dt_artifact_buffer *buffer = &function->buffers[function->results[index].buffer];
-    bool is_made = session->stages != NULL && buffer->space == DT_MEMORY_REPLICA;
-    dt_stage_set has = is_made ? session->stages->functions[f].ends[buffer->root] : 0;
-    int stage = has != 0 ? dt_stage_first(has) : 0;
-    return session->mesh.axes[DT_AXIS_MODEL].process == 0 && session->mesh.axes[DT_AXIS_STAGES].process == stage;
-}
-
 dt_status *dt_session_gather_result(dt_session *session, int step, int index, dt_text *all) {
     const dt_artifact_tensor *tensor = &session->artifact->functions[session->artifact->steps[step].function].results[index].tensor;
     int64_t rows = tensor->has_rows ? dt_session_own_rows(session, session->batch.rows) : 1;
     size_t n_bytes = (size_t)(rows * tensor->row_bytes);
     void *data = dt_allocate(n_bytes);
     dt_status *status = data != NULL ? dt_session_result(session, step, index, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    if (!gives_result(session, step, index)) n_bytes = 0;
+    if (!dt_mesh_leads(&session->mesh)) n_bytes = 0; /* others have the same rows */
     if (status == NULL && tensor->has_rows)
         status = dt_processes_gatherv(session->options.processes, data, n_bytes, all);
     else if (status == NULL && dt_session_leads(session))

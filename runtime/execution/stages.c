@@ -260,7 +260,10 @@ static staging staging_of(const dt_artifact *artifact, int f, const dt_stage_cut
         follow_units(&made, s);
         follow_collectives(&made, s);
     }
-    for (int r = 0; r < function->n_results; r++) want(&made, function->results[r].buffer, made.all);
+    for (int r = 0; r < function->n_results; r++) {
+        want(&made, function->results[r].buffer, made.all);
+        for (int stage = 0; stage < n_stages; stage++) touch(&made, function->results[r].buffer, stage, function->n_segments, 0);
+    }
     return made;
 }
 
@@ -292,8 +295,7 @@ static dt_staged_function finish(staging *in) {
                                 .crossings = in->crossings.items,
                                 .handings = in->handings.items,
                                 .runs = (const dt_stage_set *const *)in->runs,
-                                .has = in->has,
-                                .ends = in->where};
+                                .has = in->has};
 }
 
 dt_status *dt_stages_of(const dt_artifact *artifact, int wanted, int n_stages, dt_arena *arena, const dt_stages **stages) {

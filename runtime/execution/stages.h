@@ -63,7 +63,6 @@ typedef struct dt_staged_function {
     const dt_stage_handing *handings;   /* in order */
     const dt_stage_set *const *runs;    /* [n_kernels][n_nests] of kernels that run once: who runs the nest */
     const dt_stage_set *has;            /* [n_buffers] roots: who has it */
-    const dt_stage_set *ends;           /* [n_buffers] roots that microbatches have: who does in the end */
 } dt_staged_function;
 
 typedef struct dt_stages {
