@@ -477,9 +477,17 @@ static dt_status *renew_scratch(run *run) {
     return NULL;
 }
 
+/* Of an index that is the same for all shards the first one counts whether it is out of range. */
+static bool is_counted(const run *run, int replica, const dt_value *value) {
+    return replica % run->n_shards == 0 || (value->n_operands > 1 && value->operands[1]->distribution.sharded);
+}
+
 static dt_status *evaluate(run *run, int replica, const dt_value *value) {
     DT_TRY(renew_scratch(run));
-    const dt_launch *launch = &run->launches[replica];
+    dt_bad_index of_others = {0};
+    dt_launch of_shard = run->launches[replica];
+    const dt_launch *launch = &of_shard;
+    if (!is_counted(run, replica, value)) of_shard.bad_index = &of_others;
     slot *slot = slot_of(run, replica, value);
     dt_wide *operands = DT_NEW_ARRAY(run->scratch, dt_wide, value->n_operands), view = describe(run, replica, value);
     for (int k = 0; k < value->n_operands; k++) operands[k] = slot_of(run, replica, value->operands[k])->wide;

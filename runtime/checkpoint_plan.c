@@ -159,10 +159,16 @@ static dt_status *check_numbers(const dt_artifact_variable *variable, const void
 typedef struct writing {
     const dt_checkpoint_plan *plan;
     dt_session *session;
+    int64_t step; /* the last one of the checkpoint */
     const char *copy;
     char *buffer; /* of bytes that are collected, DT_FILE_PIECE_BYTES */
     dt_piece_file to;
 } writing;
+
+static dt_status *collect(dt_session *session, int64_t step, const dt_checkpoint_piece *piece, int64_t first, int64_t n, char *data) {
+    const dt_step_context context = {.step = "checkpoint", .number = step - 1};
+    return dt_ranges_collect(session, piece->variable, (dt_byte_range){piece->first + first, n}, &context, data);
+}
 
 static dt_status *write_piece(writing *in, int file, const dt_checkpoint_piece *piece) {
     if (piece->variable < 0) return dt_piece_file_put(&in->to, piece->offset, in->plan->heads[file].data + piece->first, (size_t)piece->n_bytes);
@@ -170,7 +176,7 @@ static dt_status *write_piece(writing *in, int file, const dt_checkpoint_piece *
     for (int64_t done = 0, n; done < piece->n_bytes; done += n) {
         n = piece->n_bytes - done < DT_FILE_PIECE_BYTES ? piece->n_bytes - done : DT_FILE_PIECE_BYTES;
         const char *data = piece->is_collected ? in->buffer : in->copy + piece->copied + done;
-        if (piece->is_collected) DT_TRY(dt_ranges_collect(in->session, piece->variable, (dt_byte_range){piece->first + done, n}, in->buffer));
+        if (piece->is_collected) DT_TRY(collect(in->session, in->step, piece, done, n, in->buffer));
         DT_TRY(check_numbers(variable, data, n));
         DT_TRY(dt_piece_file_put(&in->to, piece->offset + done, data, (size_t)n));
     }
@@ -197,21 +203,21 @@ static dt_status *write_file(writing *in, int file, const char *folder, dt_progr
     return status;
 }
 
-dt_status *dt_checkpoint_plan_write(const dt_checkpoint_plan *plan, dt_session *session, const char *copy, const char *folder, dt_progress *progress,
-                                    unsigned char (*sums)[DT_SHA256_BYTES]) {
-    writing in = {.plan = plan, .session = session, .copy = copy, .buffer = plan->collects ? dt_allocate(DT_FILE_PIECE_BYTES) : NULL};
+dt_status *dt_checkpoint_plan_write(const dt_checkpoint_plan *plan, dt_session *session, const char *copy, const char *folder, int64_t step,
+                                    dt_progress *progress, unsigned char (*sums)[DT_SHA256_BYTES]) {
+    writing in = {.plan = plan, .session = session, .step = step, .copy = copy, .buffer = plan->collects ? dt_allocate(DT_FILE_PIECE_BYTES) : NULL};
     dt_status *status = plan->collects && in.buffer == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
     for (int file = 0; file < DT_CHECKPOINT_FILES && status == NULL; file++) status = write_file(&in, file, folder, progress, sums);
     dt_release(in.buffer);
     return status;
 }
 
-dt_status *dt_checkpoint_plan_give(const dt_checkpoint_plan *plan, dt_session *session) {
+dt_status *dt_checkpoint_plan_give(const dt_checkpoint_plan *plan, dt_session *session, int64_t step) {
     for (size_t i = 0; i < plan->pieces.n; i++) {
         const dt_checkpoint_piece *piece = &plan->pieces.items[i];
         for (int64_t done = 0, n; piece->is_collected && done < piece->n_bytes; done += n) {
             n = piece->n_bytes - done < DT_FILE_PIECE_BYTES ? piece->n_bytes - done : DT_FILE_PIECE_BYTES;
-            DT_TRY(dt_ranges_collect(session, piece->variable, (dt_byte_range){piece->first + done, n}, NULL));
+            DT_TRY(collect(session, step, piece, done, n, NULL));
         }
     }
     return NULL;

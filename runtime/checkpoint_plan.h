@@ -44,9 +44,9 @@ int dt_checkpoint_plan_n_parts(const dt_checkpoint_plan *plan, int writer);
 
 /* Writes this process's parts into `folder` and syncs them: sums [n parts], of which those are set. `copy` has what is copied. What is not a number
  * (NaN) is not written: DT_OUT_OF_RANGE. */
-dt_status *dt_checkpoint_plan_write(const dt_checkpoint_plan *plan, dt_session *session, const char *copy, const char *folder, dt_progress *progress,
-                                    unsigned char (*sums)[DT_SHA256_BYTES]);
+dt_status *dt_checkpoint_plan_write(const dt_checkpoint_plan *plan, dt_session *session, const char *copy, const char *folder, int64_t step,
+                                    dt_progress *progress, unsigned char (*sums)[DT_SHA256_BYTES]);
 /* What the other processes do meanwhile, where something is collected. */
-dt_status *dt_checkpoint_plan_give(const dt_checkpoint_plan *plan, dt_session *session);
+dt_status *dt_checkpoint_plan_give(const dt_checkpoint_plan *plan, dt_session *session, int64_t step);
 
 #endif

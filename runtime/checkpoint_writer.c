@@ -241,7 +241,8 @@ static void *write_copy(void *argument) {
     double began = dt_recorder_now(self->recorder);
     uint64_t mark = options->mark != 0 ? options->mark + 2 * self->n_begun : 0; /* odd: two of one step are two folders */
     dt_status *status = dt_checkpoint_make_unfinished(options->folder, self->state.step, mark, &unfinished);
-    if (status == NULL) status = dt_checkpoint_plan_write(&self->plan, self->session, self->copy, unfinished, options->progress, self->sums);
+    if (status == NULL)
+        status = dt_checkpoint_plan_write(&self->plan, self->session, self->copy, unfinished, self->state.step, options->progress, self->sums);
     status = exchange_reports(self, status);
     if (status == NULL && self->plan.process == 0) status = finish(self, unfinished);
     if (status != NULL && self->plan.process == 0 && unfinished != NULL) dt_status_free(dt_file_remove_tree(unfinished));
@@ -292,7 +293,7 @@ static dt_status *conclude(dt_checkpoint_writer *writer) {
 
 /* Where something is collected, which the caller's thread does. */
 static dt_status *write_at_once(dt_checkpoint_writer *writer, double began) {
-    if (writer->plan.process != 0) return dt_checkpoint_plan_give(&writer->plan, writer->session);
+    if (writer->plan.process != 0) return dt_checkpoint_plan_give(&writer->plan, writer->session, writer->state.step);
     dt_progress_set(writer->options.progress, DT_ACTIVITY_WRITING);
     write_copy(writer);
     dt_progress_set(writer->options.progress, DT_ACTIVITY_COMPUTING);

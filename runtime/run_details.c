@@ -279,13 +279,14 @@ static void emit_times(dt_run_details *details, int64_t number) {
 /* All processes, of which the one that leads says something: others may have shards of it. */
 static dt_status *emit_weights(const dt_run_details *details, int64_t number) {
     bool leads = dt_session_leads(details->session);
+    const dt_step_context context = {.step = "histograms", .number = number - 1};
     for (int v = 0; v < details->artifact->n_variables; v++) {
         const dt_artifact_variable *variable = &details->artifact->variables[v];
         dt_byte_range own = dt_ranges_own(details->session, v);
         bool is_here = own.n_bytes == variable->bytes; /* rows of a table may be in several processes */
         if (variable->kind != DT_VARIABLE_PARAMETER || !is_here) continue;
         if (!leads) {
-            DT_TRY(dt_ranges_collect(details->session, v, own, NULL));
+            DT_TRY(dt_ranges_collect(details->session, v, own, &context, NULL));
             continue;
         }
         dt_log_weights weights = {.path = variable->path,
@@ -293,7 +294,7 @@ static dt_status *emit_weights(const dt_run_details *details, int64_t number) {
                                   .dtype = variable->tensor.dtype,
                                   .n = variable->bytes / (int64_t)dt_dtype_bytes(variable->tensor.dtype)};
         void *values = dt_allocate((size_t)variable->bytes);
-        dt_status *status = values == NULL ? no_memory() : dt_ranges_collect(details->session, v, own, values);
+        dt_status *status = values == NULL ? no_memory() : dt_ranges_collect(details->session, v, own, &context, values);
         weights.values = values;
         if (status == NULL) dt_log_detail(details->log, &(dt_log_event){.kind = DT_LOG_WEIGHTS, .weights = &weights});
         dt_release(values);

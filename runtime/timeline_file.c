@@ -204,7 +204,7 @@ dt_status *dt_timeline_write(const dt_timeline *timeline, const dt_timeline_cloc
     print_events(timeline, clock, here, &mine, &n_kept);
     dt_text_append(&mine, n > 1 && here + 1 < n ? "," : "");
     dt_status *status = mine.failed ? dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "not enough memory for the timeline") : NULL;
-    if (status == NULL) status = dt_processes_gatherv(alone ? NULL : processes, mine.data, mine.n, &all);
+    if (status == NULL) status = dt_processes_gatherv(alone ? NULL : processes, mine.data, mine.n, &(dt_step_context){.step = "timeline"}, &all);
     dt_text_free(&mine);
     if (status == NULL && (here == 0 || alone)) {
         dt_text_append(&all, "");

@@ -158,7 +158,7 @@ const char *dt_c_written(dt_c_nest *n, const dt_address *address, const char *va
 static const char *check(dt_c_nest *n, int i) {
     const dt_instruction *x = &n->nest->instructions[i];
     dt_text counted = {.arena = n->f->arena};
-    dt_text_append(&counted, "true");
+    dt_text_append(&counted, x->by_first_shard ? "launch->shard == 0" : "true");
     for (int p = 0; p < n->levels[i]; p++) {
         int loop = n->choices->order[p];
         if ((n->depends[i] >> loop & 1) || n->nest->loops[loop].extent == 1) continue;

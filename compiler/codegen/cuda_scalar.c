@@ -211,8 +211,9 @@ static const char *check(dt_cuda_nest *n, int i) {
     const dt_instruction *x = &n->nest->instructions[i];
     const char *row = x->n_operands > 1 ? n->values[x->operands[1]] : "-1";
     n->f->says_iteration |= n->f->kernel->loop != NULL;
-    return FORMAT(n, "checked(launch, %s, %s, %s, %d, %s%s%s)", n->values[x->operands[0]], dt_cuda_extent(n->f, x->integer), row, x->index,
-                  x->before ? "launch->bad_index->count == 0 && " : "", counting_thread(n, i), n->f->kernel->loop != NULL ? ", iteration" : "");
+    return FORMAT(n, "checked(launch, %s, %s, %s, %d, %s%s%s%s)", n->values[x->operands[0]], dt_cuda_extent(n->f, x->integer), row, x->index,
+                  x->before ? "launch->bad_index->count == 0 && " : "", x->by_first_shard ? "launch->shard == 0 && " : "", counting_thread(n, i),
+                  n->f->kernel->loop != NULL ? ", iteration" : "");
 }
 
 const char *dt_cuda_expression(dt_cuda_nest *n, int i) {

@@ -254,8 +254,12 @@ static LLVMValueRef is_first(dt_llvm_emitter *e, LLVMValueRef count, LLVMValueRe
     return LLVMBuildOr(e->builder, LLVMBuildICmp(e->builder, LLVMIntEQ, count, dt_llvm_i64(e, 0), ""), first, "");
 }
 
-/* An index is counted once: where the loops around that do not move it stand at their start. */
+/* An index is counted once: where the loops around that do not move it stand at their start, and by one shard. */
 static LLVMValueRef is_counted_here(dt_llvm_nest *n, int i, LLVMValueRef is_bad) {
+    if (n->nest->instructions[i].by_first_shard) {
+        LLVMValueRef shard = LLVMBuildLoad2(n->e->builder, n->e->i64, field(n->e, n->e->launch, offsetof(dt_launch, shard)), "");
+        is_bad = LLVMBuildAnd(n->e->builder, is_bad, LLVMBuildICmp(n->e->builder, LLVMIntEQ, shard, dt_llvm_i64(n->e, 0), ""), "");
+    }
     for (int p = 0; p < n->levels[i]; p++) {
         int loop = n->choices->order[p];
         if ((n->depends[i] >> loop & 1) || n->nest->loops[loop].extent == 1) continue;

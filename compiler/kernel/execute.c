@@ -116,6 +116,7 @@ static bool check(const dt_run *run, const dt_instruction *x) {
     int64_t value = run->scalars[x->operands[0]].i;
     if (value >= 0 && value < limit) return true;
     if (x->before && run->launch->bad_index->count > 0) return false;
+    if (x->by_first_shard && run->launch->shard > 0) return false;
     for (int l = 0; l < run->nest->n_loops; l++)
         if (!(depends >> l & 1) && run->loops[l] != 0) return false;
     int64_t row = x->n_operands > 1 ? run->scalars[x->operands[1]].i : -1;

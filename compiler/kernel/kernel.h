@@ -39,7 +39,7 @@ typedef enum dt_instruction_kind {
     DT_INSTRUCTION_BITS,     /* same bits, other type of that size */
     DT_INSTRUCTION_REDUCED,  /* result of reduction `index` of this nest: known at outer level */
     DT_INSTRUCTION_CHECK     /* bool: is i64 operands[0] in [0, integer)? if not, counts a bad index with location `index` and the row of operands[1]
-                                (i64; or no operand 1: row unknown), unless it is counted `before`. Never vectorised. */
+                                (i64; or no operand 1: row unknown), unless it is counted `before` or by another shard. Never vectorised. */
 } dt_instruction_kind;
 
 typedef struct dt_instruction {
@@ -55,6 +55,7 @@ typedef struct dt_instruction {
     int guard, otherwise; /* LOAD: -1 none */
     int indices;          /* CHECK: the value of the graph, by its id, that holds the index */
     bool before;          /* CHECK: an earlier nest counts the same: this one does only where nothing is counted yet */
+    bool by_first_shard;  /* CHECK: all shards of the model look up the same: the first one counts it */
 } dt_instruction;
 
 typedef struct dt_reduction {

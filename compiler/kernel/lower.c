@@ -264,6 +264,7 @@ static int lower_check(dt_element *e, const dt_value *indices, dt_affine numerat
     check.operands[0] = dt_nest_affine(nest, &numerator);
     if (e->guard >= 0 && !is_zero_outside(nest, &numerator, e->guard))
         check.operands[0] = dt_nest_scalar(nest, DT_SCALAR_SELECT, DT_I64, 3, (int[]){e->guard, check.operands[0], dt_nest_integer(nest, DT_I64, 0)});
+    check.by_first_shard = e->context->lowering->compilation->module->n_shards > 1 && !indices->distribution.sharded;
     const dt_value *const *originals = e->context->lowering->originals;
     check.indices = (int)(originals != NULL && originals[indices->id] != NULL ? originals[indices->id] : indices)->id;
     for (int k = 0; k < e->loops->n_loops && check.n_operands == 1; k++) {

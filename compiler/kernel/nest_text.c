@@ -152,6 +152,7 @@ static dt_instruction_kind operation(dt_words *w, dt_instruction *x) {
     }
     if (dt_has(w, kind == DT_INSTRUCTION_CHECK, " check")) {
         x->before = dt_has(w, x->before, " again");
+        x->by_first_shard = dt_has(w, x->by_first_shard, " by shard 0");
         dt_expect(w, " location %d of %%%d below ", &x->index, &x->indices);
         dt_int64(w, 0, INT64_MAX, &x->integer);
         return DT_INSTRUCTION_CHECK;

@@ -121,6 +121,7 @@ static void describe_instruction(finder *f, const dt_nest *nest, const dt_instru
     case DT_INSTRUCTION_CHECK:
         fix(p, x->integer);
         fix(p, x->before);
+        fix(p, x->by_first_shard);
         free_number = x->index;
         break;
     case DT_INSTRUCTION_LOAD:

@@ -129,9 +129,8 @@ static bool is_lookup(const dt_sharding *s, const dt_sharded *sharded) {
 static dt_status *split_lookup(dt_sharding *s, dt_sharded *sharded) {
     dt_value *value = sharded->value, *own;
     const dt_sharded *table = dt_sharded_of(s, sharded->operands[0]);
-    dt_builder before = {.function = s->function, .before = value, .locations = value->locations, .n_locations = value->n_locations};
     dt_lookup lookup;
-    DT_TRY(dt_shard_look_up(s, &before, dt_sharded_of(s, sharded->operands[1])->whole, table->shape.dims[own_split(table).axis], &lookup));
+    DT_TRY(dt_shard_look_up(s, dt_sharded_of(s, sharded->operands[1])->whole, table->shape.dims[own_split(table).axis], value, &lookup));
     value->operands[0] = table->parts.items[0].value;
     value->operands[1] = lookup.index;
     value->distribution.sharded = true;

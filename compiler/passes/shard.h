@@ -36,6 +36,12 @@ typedef struct dt_sharded {
     DT_LIST(dt_part_of_value) parts; /* the first one is how it came about, where there is no whole */
 } dt_sharded;
 
+typedef struct dt_lookup {
+    dt_value *of; /* an index that is whole */
+    int64_t extent;
+    dt_value *is_own, *index;
+} dt_lookup;
+
 typedef struct dt_sharding {
     dt_compilation *compilation;
     dt_function *function;
@@ -43,6 +49,7 @@ typedef struct dt_sharding {
     dt_sharded *values; /* [n] of the program's, by id */
     dt_value **bodies;  /* [n] of loops (ir/body.h) */
     dt_value *shard;    /* the number of the shard; NULL: not made yet */
+    DT_LIST(dt_lookup) lookups;
 } dt_sharding;
 
 static inline dt_sharded *dt_sharded_of(const dt_sharding *s, const dt_value *value) { return &s->values[value->id]; }
@@ -68,12 +75,10 @@ dt_status *dt_shard_part(dt_sharding *s, dt_sharded *sharded, dt_split split, co
 /* The same, with what changes nothing that is combined so in its padding: zeros for sums. Whoever mixes elements of the dimension needs that, and
  * indices and variables have zeros too: one is valid, and the other stays as it is. */
 dt_status *dt_shard_padded_part(dt_sharding *s, dt_sharded *sharded, dt_split split, dt_combiner combiner, const dt_value *user, dt_value **part);
-/* Of an index along a dimension of so many elements that is split in one group: whether a shard has what it says, and where in its part; what another
- * shard has is element 0, what nobody has stays out of range. */
-typedef struct dt_lookup {
-    dt_value *is_own, *index;
-} dt_lookup;
-dt_status *dt_shard_look_up(dt_sharding *s, dt_builder *builder, dt_value *index, int64_t extent, dt_lookup *lookup);
+/* Whether a shard has what an index says that is along a dimension of so many elements, which is split in one group, and where in its part; element
+ * 0, where it has not. What nobody has is counted once, as an index of the whole; made behind the index, and once, with the place of the first user.
+ */
+dt_status *dt_shard_look_up(dt_sharding *s, dt_value *index, int64_t extent, const dt_value *user, dt_lookup *lookup);
 /* `value` where the first dimensions' `is_own` holds, else 0. */
 dt_status *dt_build_where_own(dt_builder *builder, dt_value *is_own, dt_value *value, dt_value **result);
 

@@ -238,22 +238,41 @@ static dt_status *part_of_random(dt_sharding *s, dt_builder *builder, const dt_s
 
 /* ---- lookups ---- */
 
-dt_status *dt_shard_look_up(dt_sharding *s, dt_builder *builder, dt_value *index, int64_t extent, dt_lookup *lookup) {
-    static const char *const names[] = {"i", "first", "own", "all"};
-    dt_value *values[4], *is_others;
-    dt_shape shape = index->shape;
-    int64_t own = dt_shard_extent(extent, 1, s->n_shards);
-    DT_TRY(build_number_of_shard(s));
-    DT_TRY(dt_build_convert(builder, &values[0], index, DT_I64));
-    DT_TRY(dt_build_constant(builder, &values[1], DT_I64, (double)own, (dt_shape){0}));
+/* Whether an index is one of so many elements; counted, where it is not. */
+static dt_status *build_is_within(dt_builder *builder, dt_value *index, int64_t extent, dt_value **is_within) {
+    dt_value *operands[] = {NULL, index};
+    DT_TRY(dt_build_constant(builder, &operands[0], DT_BOOL, 1, (dt_shape){1, &extent}));
+    return dt_build_text(builder, is_within, "gather", operands, 2, "axis=0");
+}
+
+static dt_status *build_look_up(dt_sharding *s, dt_builder *builder, dt_lookup *lookup) {
+    static const char *const names[] = {"i", "first", "own", "within"};
+    dt_value *values[4];
+    dt_shape shape = lookup->of->shape;
+    double own = (double)dt_shard_extent(lookup->extent, 1, s->n_shards);
+    DT_TRY(build_is_within(builder, lookup->of, lookup->extent, &values[3]));
+    DT_TRY(dt_build_convert(builder, &values[0], lookup->of, DT_I64));
+    DT_TRY(dt_build_constant(builder, &values[1], DT_I64, own, (dt_shape){0}));
     DT_TRY(dt_build_binary(builder, &values[1], "multiply", s->shard, values[1]));
     DT_TRY(dt_build_broadcast(builder, &values[1], values[1], shape, NULL));
-    DT_TRY(dt_build_constant(builder, &values[2], DT_I64, (double)own, shape));
-    DT_TRY(dt_build_constant(builder, &values[3], DT_I64, (double)extent, shape));
-    DT_TRY(dt_build_expression(builder, &lookup->is_own, "i >= first & i < first + own & i < all", names, values, 4));
-    DT_TRY(dt_build_expression(builder, &is_others, "i >= 0 & i < all & (i < first | i >= first + own)", names, values, 4));
-    DT_TRY(dt_build_expression(builder, &lookup->index, "where(a, i - first, where(o, 0, i))", (const char *const[]){"a", "o", "i", "first"},
-                               (dt_value *const[]){lookup->is_own, is_others, values[0], values[1]}, 4));
+    DT_TRY(dt_build_constant(builder, &values[2], DT_I64, own, shape));
+    DT_TRY(dt_build_expression(builder, &lookup->is_own, "within & i >= first & i < first + own", names, values, 4));
+    values[3] = lookup->is_own;
+    return dt_build_expression(builder, &lookup->index, "where(within, i - first, 0)", names, values, 4);
+}
+
+dt_status *dt_shard_look_up(dt_sharding *s, dt_value *index, int64_t extent, const dt_value *user, dt_lookup *lookup) {
+    DT_TRY(build_number_of_shard(s));
+    for (size_t i = 0; i < s->lookups.n; i++) {
+        *lookup = s->lookups.items[i];
+        if (lookup->of == index && lookup->extent == extent) return NULL;
+    }
+    dt_builder builder = dt_builder_behind(s, index);
+    builder.locations = user->locations;
+    builder.n_locations = user->n_locations;
+    *lookup = (dt_lookup){.of = index, .extent = extent};
+    DT_TRY(build_look_up(s, &builder, lookup));
+    dt_list_push(s->function->module->arena, &s->lookups, *lookup);
     return NULL;
 }
 
@@ -276,7 +295,7 @@ static dt_status *part_of_scatter(dt_sharding *s, dt_builder *builder, const dt_
         operands[k] = dt_sharded_of(s, sharded->operands[k])->whole;
         if (operands[k] == NULL) return NULL;
     }
-    DT_TRY(dt_shard_look_up(s, builder, operands[1], sharded->shape.dims[split.axis], &lookup));
+    DT_TRY(dt_shard_look_up(s, operands[1], sharded->shape.dims[split.axis], sharded->value, &lookup));
     DT_TRY(dt_build_where_own(builder, lookup.is_own, operands[0], &operands[0]));
     operands[1] = lookup.index;
     return dt_build_text(builder, part, "scatter_add", operands, 2, "axis=%d, size=%" PRId64, split.axis, dt_split_extent(s, sharded->shape, split));

@@ -655,38 +655,37 @@ dt_exchange *dt_processes_new_gatherv(dt_processes *processes, void *mine, const
     return new_gatherv(processes, mine, ends, label, dt_processes_new_tag(processes), arena);
 }
 
-static dt_status *gatherv(dt_processes *self, const void *mine, const int64_t *ends, dt_text *all, dt_arena *arena) {
-    static const dt_step_context context = {.step = "results"};
+static dt_status *gatherv(dt_processes *self, const void *mine, const int64_t *ends, const dt_step_context *context, dt_text *all, dt_arena *arena) {
     char *is_ready = DT_NEW_ARRAY(arena, char, self->n);
-    dt_exchange *exchange = new_gatherv(self, (void *)mine, ends, "results", self->bytes_tag, arena);
+    dt_exchange *exchange = new_gatherv(self, (void *)mine, ends, "parts", self->bytes_tag, arena);
     if (self->number == 0) memcpy(exchange->slots[0], mine, (size_t)ends[0]);
-    if (self->number == 0) dt_processes_begin(self, exchange, &context);
-    DT_TRY(dt_processes_allgather(self, is_ready, 1, &context)); /* process 0 waits for them now: nobody sends what it has no room for */
-    if (self->number != 0) dt_processes_begin(self, exchange, &context);
+    if (self->number == 0) dt_processes_begin(self, exchange, context);
+    DT_TRY(dt_processes_allgather(self, is_ready, 1, context)); /* process 0 waits for them now: nobody sends what it has no room for */
+    if (self->number != 0) dt_processes_begin(self, exchange, context);
     DT_TRY(dt_processes_wait(self, exchange, exchange->n_begun));
     if (self->number == 0) dt_text_append_bytes(all, exchange->slots[0], (size_t)ends[self->n - 1]);
     return NULL;
 }
 
-dt_status *dt_processes_gatherv(dt_processes *processes, const void *mine, size_t bytes, dt_text *all) {
+dt_status *dt_processes_gatherv(dt_processes *processes, const void *mine, size_t bytes, const dt_step_context *context, dt_text *all) {
     if (processes == NULL) {
         dt_text_append_bytes(all, mine, bytes);
-        return all->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for results") : NULL;
+        return all->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the parts of all processes") : NULL;
     }
     jmp_buf guard;
     dt_arena *volatile arena = dt_arena_create();
     dt_status *status = NULL;
     if (arena == NULL || setjmp(guard) != 0) {
         dt_arena_destroy(arena);
-        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the results of all processes");
+        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the parts of all processes");
     }
     dt_arena_guard(arena, &guard);
     int64_t *ends = DT_NEW_ARRAY(arena, int64_t, processes->n);
     ends[processes->number] = (int64_t)bytes;
-    status = dt_processes_allgather(processes, ends, sizeof *ends, &(dt_step_context){.step = "results"});
+    status = dt_processes_allgather(processes, ends, sizeof *ends, context);
     for (int p = 1; p < processes->n; p++) ends[p] += ends[p - 1];
-    if (status == NULL) status = gatherv(processes, mine, ends, all, arena);
-    if (status == NULL && all->failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the results of all processes");
+    if (status == NULL) status = gatherv(processes, mine, ends, context, all, arena);
+    if (status == NULL && all->failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the parts of all processes");
     dt_arena_guard(arena, NULL);
     if (status == NULL || processes->abandoned != NULL)
         dt_arena_destroy(arena);

@@ -60,7 +60,7 @@ dt_status *dt_processes_allgather(dt_processes *processes, void *records, size_t
 void dt_processes_begin_allgather(dt_processes *processes, const void *mine, size_t bytes, const dt_step_context *context);
 dt_status *dt_processes_end_allgather(dt_processes *processes, void *records, size_t bytes);
 /* Bytes of each, as many as it has, to process 0: there they are appended to `all`, in the order of processes. */
-dt_status *dt_processes_gatherv(dt_processes *processes, const void *mine, size_t bytes, dt_text *all);
+dt_status *dt_processes_gatherv(dt_processes *processes, const void *mine, size_t bytes, const dt_step_context *context, dt_text *all);
 /* The same while steps go on, of lengths that all know: that of process p ends at byte ends[p] of all. Whoever has what is at `mine` begins the
  * exchange, once or several times, and waits for it, in any thread; then process 0 has what the others had, from ends[0] on, in slot 0. */
 dt_exchange *dt_processes_new_gatherv(dt_processes *processes, void *mine, const int64_t *ends, const char *label, dt_arena *arena);

@@ -272,6 +272,12 @@ static void fill_timeline(dtrun_call *call) {
     if (call->timeline != NULL && call->run.timeline_steps == 0) call->run.timeline_steps = TIMELINE_STEPS;
 }
 
+/* All that `dtrun info` takes of a run is of several processes. */
+static void refuse_without_processes(const dtrun_call *call, struct argp_state *state) {
+    for (int i = 0; i < call->n_given; i++)
+        if (is_of_run(call->given[i].row)) argp_error(state, "--%s needs --processes: of how many?", row_at(call->given[i].row)->name);
+}
+
 /* What only makes sense beside something else, once all is known. */
 static void check_together(dtrun_call *call, struct argp_state *state) {
     dt_run_options *run = &call->run;
@@ -297,9 +303,7 @@ static void check_together(dtrun_call *call, struct argp_state *state) {
     if (run->log_histograms > 0 && run->log_dir == NULL) argp_error(state, "--log-histograms needs --log-dir");
     if (run->timeline_steps > 0 && call->timeline == NULL) argp_error(state, "--timeline-steps needs --timeline");
     fill_timeline(call);
-    bool has_shape =
-        call->kind == DT_FOR_INFO && (run->replicas > 0 || run->global_batch > 0 || (run->devices != NULL && strcmp(run->devices, "cpu") != 0));
-    if (has_shape && call->n_processes == 0) argp_error(state, "--replicas, --global-batch and --devices need --processes");
+    if (call->kind == DT_FOR_INFO && call->n_processes == 0) refuse_without_processes(call, state);
     if (call->text != NULL && call->n_processes > 0) argp_error(state, "--text or --processes, not both: each prints something else");
     if (run->n_inputs > 0 && run->from != NULL) argp_error(state, "--input or --from, not both: each says where the examples come from");
 }

@@ -22,9 +22,9 @@ bool dt_ranges_have_all(const dt_session *session, int variable);
 dt_status *dt_ranges_read(dt_session *session, int device, int variable, dt_byte_range range, void *data);
 dt_status *dt_ranges_write(dt_session *session, int variable, dt_byte_range range, const void *data);
 
-/* Any bytes, whoever has them, in the process that leads; elsewhere `data` may be NULL. All processes call it for the same ranges in the same order.
- */
-dt_status *dt_ranges_collect(dt_session *session, int variable, dt_byte_range range, void *data);
+/* Any bytes, whoever has them, in the process that leads; elsewhere `data` may be NULL. All processes call it for the same ranges in the same order;
+ * `context` says what for, where one waits for another. */
+dt_status *dt_ranges_collect(dt_session *session, int variable, dt_byte_range range, const dt_step_context *context, void *data);
 
 /* Where all of a variable is, valid as long as the session; NULL where the host cannot read the device's memory, where
  * shards have its parts, or where this process has not all. */

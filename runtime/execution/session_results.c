@@ -48,7 +48,8 @@ dt_status *dt_session_gather_result(dt_session *session, int step, int index, dt
     dt_status *status = data != NULL ? dt_session_result(session, step, index, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     if (!dt_mesh_leads(&session->mesh)) n_bytes = 0; /* others have the same rows */
     if (status == NULL && tensor->has_rows)
-        status = dt_processes_gatherv(session->options.processes, data, n_bytes, all);
+        status = dt_processes_gatherv(session->options.processes, data, n_bytes,
+                                      &(dt_step_context){.step = session->artifact->steps[step].name, .number = session->batch.counter}, all);
     else if (status == NULL && dt_session_leads(session))
         dt_text_append_bytes(all, data, n_bytes);
     if (status == NULL && all->failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "no memory for result %s", tensor->name);

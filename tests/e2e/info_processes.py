@@ -140,7 +140,9 @@ for flags, code, words in (
     (("--processes", 2, "--replicas", 2, "--global-batch", 64), 1, "32 rows a replica, but"),
     (("--processes", 2, "--replicas", 2, "--devices", "cuda"), 1, "--target cuda"),
     (("--processes", 0), 2, "--processes takes a whole number, 1 or more, not 0"),
-    (("--replicas", 2), 2, "need --processes"),
+    (("--replicas", 2), 2, "--replicas needs --processes"),
+    (("--shards-over", 4), 2, "--shards-over needs --processes"),
+    (("--shard-optimizer",), 2, "--shard-optimizer needs --processes"),
     (("--processes", 2, "--text", "plan.txt"), 2, "--text or --processes, not both"),
 ):
     said = info(*flags, expect=code)

@@ -12,7 +12,7 @@ from sharded import SPLIT, case, goes_on, new_folder, train
 from training import check, finish
 
 
-# Rows of a table that all have, and of one of which each shard has some columns; WRONG of what is split.
+# Rows of a table that all have, of one of which each shard has some columns, and of one of which it has some rows; WRONG of what is split.
 LOOKUP = """
 use nn, optimizers
 
@@ -23,7 +23,8 @@ data train_set = npy("i.npy", "b.npy") | batch(24)
 model Net(i: i32[B, 3]) -> f32[B, 1] {
     param table: f32[20, 8] = normal(stddev: 0.1)
     param own:   f32[20, 32] = normal(stddev: 0.1), shard: -1
-    h = dense(sum(table[i], axis: 1), units: 32, shard: columns)
+    param rows:  f32[20, 8] = normal(stddev: 0.1), shard: 0
+    h = dense(sum(table[i] + rows[i], axis: 1), units: 32, shard: columns)
     return dense(dense(WRONG + sum(own[i], axis: 1), units: 8, shard: rows), units: 1)
 }
 
@@ -41,8 +42,8 @@ PADDED = SPLIT.replace("2 * N", "2 * N - 1").replace("x = dense(a, units: 32)", 
     x = x + flatten(conv2d(h, filters: 1, kernel: 3, padding: same, shard: rows))""").replace("dense(x, units: 1)", "max(x @ table.T, axis: 1, keep: true)")
 
 
-def says_the_same(case, pattern, *flags, expect):
-    said = set()
+def says_the_same(case, pattern, *flags, expect, wanted=None):
+    said = set() if wanted is None else {wanted}
     for n, k in ((1, 1), (2, 1), (2, 2), (4, 2), (4, 4)):
         text = train(case, n, new_folder(), "--epochs", 1, *flags, *over(k), replicas=4, expect=expect)
         said.update([tuple(re.findall(pattern, text))])
@@ -74,8 +75,10 @@ numbers = np.random.default_rng(1).integers(0, 20, size=(90, 3)).astype(np.int32
 numbers[5, 1], numbers[37, 0], numbers[80, 2] = 77, -3, 20
 np.save(layouts.DATA / "i.npy", numbers)
 lookup = layouts.Case("lookup", LOOKUP.replace("WRONG", "tanh(h)"), 24)
-says_the_same(lookup, r"index 77 is not within 0 to 19 \(and \d+ more out of range\)", expect=1)
-says_the_same(lookup, r"\d+ indices were out of range", "--bad-index", "ignore", expect=0)
+whole = layouts.Case("whole_lookup", LOOKUP.replace("WRONG", "tanh(h)").replace("mesh model = 4", "mesh model = 1"), 24)
+for pattern, *flags, expect in ((r"index 77 is not within 0 to 19 \(and \d+ more out of range\)", 1), (r"\d+ indices were out of range", "--bad-index", "ignore", 0)):
+    said = tuple(re.findall(pattern, train(whole, 1, new_folder(), "--epochs", 1, *flags, replicas=4, expect=expect)))
+    says_the_same(lookup, pattern, *flags, expect=expect, wanted=said)
 np.save(layouts.DATA / "i.npy", numbers % 20)
 says_the_same(layouts.Case("log", LOOKUP.replace("WRONG", "log(h)"), 24), r"train step.*NaN.*", "--check-numerics", expect=1)
 says_the_same(layouts.Case("log_of_sum", LOOKUP.replace("WRONG", "tanh(h)").replace("dense(dense(", "dense(log(dense(").replace("shard: rows)", "shard: rows))"), 24),

@@ -71,7 +71,8 @@ dt_status *dt_ranges_write(dt_session *of, int variable, dt_byte_range range, co
     return NULL;
 }
 
-dt_status *dt_ranges_collect(dt_session *of, int variable, dt_byte_range range, void *data) {
+dt_status *dt_ranges_collect(dt_session *of, int variable, dt_byte_range range, const dt_step_context *context, void *data) {
+    (void)context;
     if (n_read++ == fail_read) return dt_error(DT_IO, "another process is gone");
     memcpy(data, (char *)storage(of, variable) + range.first, (size_t)range.n_bytes);
     return NULL;

@@ -413,8 +413,8 @@ static void any_devices_give_the_same_bits(void **state) {
 /* ---- several processes, which are threads ---- */
 
 static void collect(dt_session *session, outcome *left) {
-    expect_ok(dt_ranges_collect(session, W, (dt_byte_range){8, sizeof left->w - 12}, (char *)left->w + 8));
-    expect_ok(dt_ranges_collect(session, V, (dt_byte_range){0, sizeof left->v}, left->v));
+    expect_ok(dt_ranges_collect(session, W, (dt_byte_range){8, sizeof left->w - 12}, &(dt_step_context){.step = "test"}, (char *)left->w + 8));
+    expect_ok(dt_ranges_collect(session, V, (dt_byte_range){0, sizeof left->v}, &(dt_step_context){.step = "test"}, left->v));
 }
 
 typedef struct process {

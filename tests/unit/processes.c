@@ -117,7 +117,7 @@ static void *gatherv(void *argument) {
     unsigned char *mine = malloc(n + 1);
     for (size_t i = 0; i < n; i++) mine[i] = part(self->number, 0, i);
     dt_text_append(&all, "<");
-    expect_ok(dt_processes_gatherv(self->processes, mine, n, &all));
+    expect_ok(dt_processes_gatherv(self->processes, mine, n, &(dt_step_context){.step = "parts"}, &all));
     for (int p = 0; p < everybody.n && self->number == 0; p++)
         for (size_t i = 0; i < bytes_of(p); i++) assert_int_equal((unsigned char)all.data[at++], part(p, 0, i));
     assert_int_equal(all.n, at);
