@@ -146,8 +146,10 @@ static void add_collectives(builder *in, int segment, int n) {
 }
 
 /* Whether a buffer that a kernel has written shares of is gathered then: not a parameter that is gathered for its layers. */
-static bool is_gathered_now(const builder *in, const dt_artifact_gather *gather) {
+static bool is_gathered_now(const builder *in, const dt_artifact_kernel *kernel, const dt_artifact_gather *gather) {
     const dt_artifact_buffer *buffer = &in->function->buffers[gather->buffer];
+    const int k = (int)(kernel - in->function->kernels);
+    if (in->memory->domain->stages != NULL && (!has_stage(in, buffer->root) || dt_builder_left_out(in, k)[buffer->root])) return false;
     bool is_variable = buffer->space == DT_MEMORY_VARIABLE;
     return !in->memory->domain->layout.gathers || !is_variable || !dt_is_gathered(&in->memory->artifact->variables[buffer->variable]);
 }
@@ -156,7 +158,7 @@ static bool is_gathered_now(const builder *in, const dt_artifact_gather *gather)
 static int n_gathers(const builder *in, const dt_artifact_kernel *kernel) {
     int n = 0;
     if (in->memory->domain->layout.sharing.n_processes <= 1) return 0;
-    for (int g = 0; g < kernel->n_gathers; g++) n += is_gathered_now(in, &kernel->gathers[g]);
+    for (int g = 0; g < kernel->n_gathers; g++) n += is_gathered_now(in, kernel, &kernel->gathers[g]);
     return n;
 }
 
@@ -541,7 +543,7 @@ static void append_parts(builder *in, int s, dt_part_list *parts) {
         const dt_layer *whole = whole_of(in, s, k);
         if (whole != NULL) append_gathered(in, whole, 0, parts);
         for (int g = 0; g < kernel->n_gathers && n_gathers(in, kernel) > 0; g++) {
-            if (!is_gathered_now(in, &kernel->gathers[g])) continue;
+            if (!is_gathered_now(in, kernel, &kernel->gathers[g])) continue;
             dt_collective_part part = gathered_part(in, &kernel->gathers[g]);
             dt_list_push(in->arena, parts, part);
         }

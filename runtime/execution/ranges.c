@@ -13,7 +13,8 @@
 static bool is_table(const dt_session_options *options, const dt_artifact_variable *variable) { return options->by_rows && variable->row_init >= 0; }
 
 dt_byte_range dt_ranges_of(const dt_session_options *options, const dt_artifact_variable *variable, int process) {
-    dt_process_roles roles = dt_processes_roles(options->processes);
+    const dt_mesh mesh = dt_mesh_of(dt_processes_roles(options->processes), options->shards_over, options->stages);
+    dt_process_roles roles = mesh.axes[DT_AXIS_DATA];
     if (is_table(options, variable)) {
         int64_t bytes = variable->bytes / variable->tensor.dims[0];
         dt_row_range rows = dt_row_tables_rows(variable, roles, process);
@@ -159,22 +160,27 @@ static dt_status *read_pieces(const dt_session *session, int variable, dt_byte_r
     return NULL;
 }
 
-/* Of those with the same microbatches as process 0 the first stage that has the variable has all shards. */
-static bool gives(const dt_session *session, int variable) {
+/* What this process gives of a range: as a process of the first stage that has the variable its share, or, of what all have alike, as the first of
+ * those that divide the microbatches all. */
+static dt_byte_range given(const dt_session *session, int variable, dt_byte_range range) {
+    const dt_byte_range own = dt_ranges_own(session, variable);
     int stage = session->stages != NULL ? dt_stage_first(session->stages->variables[variable]) : 0;
-    return session->mesh.axes[DT_AXIS_DATA].process == 0 && session->mesh.axes[DT_AXIS_STAGES].process == stage;
+    bool is_shared_out = own.n_bytes < session->artifact->variables[variable].bytes || own.first > 0;
+    bool gives = session->mesh.axes[DT_AXIS_STAGES].process == stage && (is_shared_out || session->mesh.axes[DT_AXIS_DATA].process == 0);
+    return gives ? intersection(range, own) : (dt_byte_range){range.first, 0};
 }
 
 static dt_status *collect_shards(dt_session *session, int variable, dt_byte_range range, const dt_step_context *context, void *data) {
     shard_bytes bytes = copy_pieces(session, variable, range, NULL, NULL);
     int over = n_over(session);
-    size_t own = gives(session, variable) ? (size_t)bytes.n[session->mesh.axes[DT_AXIS_MODEL].process] : 0;
+    dt_byte_range here = given(session, variable, range);
+    size_t own = (size_t)copy_pieces(session, variable, here, NULL, NULL).n[session->mesh.axes[DT_AXIS_MODEL].process];
     char *pieces = dt_host_memory_allocate(own + 1);
     dt_text all = {0};
     DT_TRY(dt_session_usable(session));
     dt_status *status =
         pieces == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a piece of %s", session->artifact->variables[variable].path) : NULL;
-    if (status == NULL && own > 0) status = read_pieces(session, variable, range, pieces);
+    if (status == NULL && own > 0) status = read_pieces(session, variable, here, pieces);
     if (status == NULL) status = dt_processes_gatherv(session->options.processes, pieces, own, context, &all);
     if (status == NULL && dt_session_leads(session)) {
         const char *parts[DT_MOST_SHARDS] = {all.data};

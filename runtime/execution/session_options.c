@@ -106,7 +106,6 @@ dt_status *dt_session_check_stages(const dt_session_options *options, int64_t n_
         bool is_asked;
         const char *what, *instead;
     } refused[] = {
-        {options->shard_optimizer, "--shard-optimizer", "leave one of them out"},
         {options->shard_parameters, "--shard-parameters", "leave one of them out"},
         {options->central, "--placement central", "leave one of them out"},
         {options->by_rows != DT_BY_ROWS_NOT, "--rows", "leave one of them out"},

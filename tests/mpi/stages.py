@@ -27,9 +27,11 @@ for name in ("penalty", "loop", "rows", "twice"):
 layouts.compare("openmpi", case("gpt", "-D", "shards=2"), 4, [(2, 1), (4, 1)], *stages(2))
 layouts.compare("openmpi", case("gpt", "-D", "shards=2"), 4, [(4, 1)], *stages(2), "--shards-over", 2)
 goes_on(clipped, 6, [(2, 1, *stages(2)), (3, 2), (1, 2), (3, 1, *stages(3)), (4, 1, *stages(2))])
+goes_on(clipped, 6, [(4, 1, *stages(2), "--shard-optimizer"), (3, 2, "--shard-optimizer"), (6, 1, *stages(2), "--shard-optimizer"), (1, 2)])
+goes_on(case("lamb"), 8, [(4, 1, *stages(2), "--shard-optimizer")])
 
 for name, n, flags, words in (("every", 2, stages(2), "cannot be cut apart"), ("clipped", 8, stages(8), "at most 3 stages"), ("clipped", 3, stages(2), "start 2, or a multiple"),
-                              ("clipped", 2, [*stages(2), "--shard-optimizer"], "--shard-optimizer"), ("clipped", 2, stages(65), "1 to 64 stages")):
+                              ("clipped", 2, [*stages(2), "--shard-parameters"], "--shard-parameters"), ("clipped", 2, stages(65), "1 to 64 stages")):
     said = train(case(name), n, new_folder(), "--max-steps", 1, *flags, expect=1)
     check("--stages" in said and words in said, f"{name} {flags}: {said}")
 finish()
