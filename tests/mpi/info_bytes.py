@@ -33,7 +33,7 @@ def sent_by(case, n, replicas, flags):
     for begin, _ in Timeline(path).exchanges:
         a = begin["args"]
         if a["function"] == "train" and begin["name"] != "records":
-            bytes_of[begin["pid"], a["step"]] += a["bytes"]
+            bytes_of[begin["pid"], a["step"]] += a.get("bytes", 0)
     return bytes_of
 
 
@@ -71,8 +71,16 @@ for n, replicas, over in ((2, 2, 2), (4, 4, 2), (4, 1, 4)):
         places = said_of_places(split, n, replicas, flags)
         check(0.95 <= places / max(sent.values()) <= 1.001, f"{n} processes, {flags}: {places} said of places, {dict(sent)}")
 
-# Parameters in shares: every layer is gathered forwards and backwards, but the last one, which turns around, once; all gradients leave once.
+# Stages hand microbatches on, and numbers once a step: each row is of the stage that sends most of it.
 gpt = sharded_case("gpt")
+for n, flags in ((2, []), (4, []), (4, ["--shard-optimizer"])):
+    flags = ["--stages", "2", *flags]
+    said, rounding = said_of(gpt, n, 8, [*flags, "--global-batch=8"])
+    sent = sent_by(gpt, n, 8, flags)
+    check(len(sent) == 3 * n and all(bytes <= said + rounding for bytes in sent.values()) and max(sent.values()) >= 0.8 * said,
+          f"{n} processes, {flags}: {said} said, {dict(sent)}")
+
+# Parameters in shares: every layer is gathered forwards and backwards, but the last one, which turns around, once; all gradients leave once.
 for n in (2, 4):
     said, rounding = said_of(gpt, n, 8, [SHARED, "--global-batch=8"])
     sent = sent_by(gpt, n, 8, [SHARED])
