@@ -90,14 +90,15 @@ static bool stands_within(const builder *in, const dt_artifact_collective *colle
     return collective->is_within && dt_builder_is_of_stage(in, collective);
 }
 
-/* How many collectives within the segment stand behind the first n of its kernels, or, with `up_to`, before these are through. */
-static int n_within(const builder *in, const dt_artifact_segment *segment, int n, bool up_to) {
+/* How many collectives within the segment are done before kernel number n of those that replicas run; and how many of these right before it. */
+static int n_within_before(const builder *in, const dt_artifact_segment *segment, int n) {
     int n_found = 0;
-    for (int c = 0; c < segment->n_collectives; c++) {
-        const dt_artifact_collective *one = &segment->collectives[c];
-        n_found += stands_within(in, one) && (up_to ? one->complete_after < n : one->complete_after == n);
-    }
+    for (int c = 0; c < segment->n_collectives; c++)
+        n_found += stands_within(in, &segment->collectives[c]) && segment->collectives[c].complete_after <= n;
     return n_found;
+}
+static int n_within_at(const builder *in, const dt_artifact_segment *segment, int n) {
+    return n_within_before(in, segment, n) - n_within_before(in, segment, n - 1);
 }
 
 /* How many positions of a segment a launch of the kernel takes. */
@@ -110,10 +111,10 @@ static int positions_of(const builder *in, const int *kernels, int n) {
     return n_all;
 }
 
-/* The position behind the first n kernels that replicas run, and what stands within the segment behind these. */
+/* The position of kernel number n of those that replicas run: what combines shards has positions as launches have. */
 static int position_of(const builder *in, const dt_artifact_segment *segment, int n) {
     return positions_of(in, segment->device_kernels, segment->n_device_kernels) + positions_of(in, segment->replica_kernels, n) +
-           n_within(in, segment, n + 1, true);
+           n_within_before(in, segment, n);
 }
 
 static void add_launch(builder *in, int k, int microbatch, int launch) {
@@ -501,14 +502,14 @@ static void append_handed(const builder *in, int s, int i, dt_part_list *parts) 
     }
 }
 
-static int n_all_within(const builder *in, const dt_artifact_segment *segment) { return n_within(in, segment, INT_MAX, true); }
+static int n_all_within(const builder *in, const dt_artifact_segment *segment) { return n_within_before(in, segment, segment->n_replica_kernels); }
 
-/* What stands behind the first n kernels of the segment: a nonblocking collective of microbatch `own` of member number `rank`, which has a place by
+/* What combines shards before kernel number n: a nonblocking collective of microbatch `own` of member number `rank`, which has a place by
  * turns. Others name nothing of it. */
 static void append_within_at(builder *in, const dt_artifact_segment *segment, int n, int rank, int own, dt_part_list *parts) {
     const dt_microbatch_range holds = in->memory->domain->holds;
     int microbatch = holds.first + dt_microbatches_first_of_member(rank, in->memory->domain->n_executors, 0, holds.end - holds.first) + own;
-    int n_together = n_within(in, segment, n, false);
+    int n_together = n_within_at(in, segment, n);
     bool is_here = microbatch - own == in->memory->first_microbatch && own < in->memory->n_microbatches;
     for (int c = 0; c < segment->n_collectives; c++) {
         const dt_artifact_collective *collective = &segment->collectives[c];
@@ -635,14 +636,13 @@ static void add_shard_reductions(builder *in, int s) {
     if (n_staying(in, s) == 0) add_meeting(in);
 }
 
-/* What stands behind the first n kernels of the segment, and combines the shards of a microbatch: nobody is met. Where others have shards too, it
- * starts, or is waited for. */
+/* What combines the shards of a microbatch before kernel number n: nobody is met. Where others have shards too, it starts, or is waited for. */
 static void combine_within(builder *in, const dt_artifact_segment *segment, int n, int microbatch, dt_operation_kind kind) {
     int number = in->memory->first_microbatch - in->memory->domain->holds.first + microbatch;
-    int first = in->within + number * n_all_within(in, segment) + n_within(in, segment, n, true);
-    if (lacks_shards(in)) dt_builder_add_nonblocking(in, kind, first, n_within(in, segment, n, false));
+    int first = in->within + number * n_all_within(in, segment) + n_within_before(in, segment, n - 1);
+    if (lacks_shards(in)) dt_builder_add_nonblocking(in, kind, first, n_within_at(in, segment, n));
     if (lacks_shards(in) && (kind == DT_OPERATION_START || !in->options->looks)) return;
-    in->position = position_of(in, segment, n) - n_within(in, segment, n, false);
+    in->position = position_of(in, segment, n) - n_within_at(in, segment, n);
     for (int c = 0; c < segment->n_collectives; c++)
         if (stands_within(in, &segment->collectives[c]) && segment->collectives[c].complete_after == n)
             add_shard_reduction(in, &segment->collectives[c], microbatch);
@@ -787,7 +787,7 @@ static int end_together(const builder *in, const dt_artifact_segment *segment, i
 /* How far microbatches that are together go one after another: to the next kernel; where they cross, on to what crosses. */
 static int end_of_turn(const builder *in, const dt_artifact_segment *segment, int k, int end) {
     int next = end_together(in, segment, k);
-    while (lacks_shards(in) && next < end && n_within(in, segment, next, false) == 0) next = end_together(in, segment, next);
+    while (lacks_shards(in) && next < end && n_within_at(in, segment, next) == 0) next = end_together(in, segment, next);
     return next;
 }
 
@@ -799,13 +799,14 @@ void dt_builder_add_kernels(builder *in, int s, int first, int end, int m, int n
     for (int k = first, next; k < end && m < n; k = next) {
         next = end_of_turn(in, segment, k, end);
         for (int i = m; i < n; i++) {
+            const bool is_last = completes && i == n - 1;
             if (crosses && k > first) combine_within(in, segment, k, i, DT_OPERATION_WAIT);
-            if (completes && i == n - 1 && crosses && k > first) add_complete(in, s, k);
+            if (is_last && crosses && k > first) add_complete(in, s, k);
             for (int j = k, stop; j < next; j = stop) {
                 stop = end_together(in, segment, j);
                 in->position = position_of(in, segment, j);
                 add_launches(in, segment->replica_kernels + j, stop - j, -1, i, i);
-                if (completes && i == n - 1 && stop < next) add_complete(in, s, stop);
+                if (is_last && stop < next) add_complete(in, s, stop);
             }
             combine_within(in, segment, next, i, DT_OPERATION_START);
         }

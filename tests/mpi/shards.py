@@ -41,6 +41,37 @@ PADDED = SPLIT.replace("2 * N", "2 * N - 1").replace("x = dense(a, units: 32)", 
     h = conv2d(reshape(x, [B, 8, 4, 1]), filters: 7, kernel: 3, padding: same, activation: relu, shard: columns)
     x = x + flatten(conv2d(h, filters: 1, kernel: 3, padding: same, shard: rows))""").replace("dense(x, units: 1)", "max(x @ table.T, axis: 1, keep: true)")
 
+# What shards give together of a microbatch, at the segment's end, is what is summed over microbatches.
+REPORTS = """
+use nn, optimizers
+
+mesh model = 4
+
+data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
+data test_set  = npy("a.npy", "b.npy") | take(50) | batch(24)
+
+model Net(a: f32[B, 6]) {
+    h = dense(a, units: 32, shard: columns)
+    return dense(tanh(h), units: 1, shard: rows), h
+}
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    y, h = Net(a)
+    minimize(mean(square(y - b[:, :1]), axis: 1), sgd(learning_rate: 0.01))
+    report greatest: max(h), all: sum(h)
+}
+
+step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
+    _y, h = Net(a)
+    report least: min(h), all: sum(h)
+}
+
+step predict(a: f32[B, 6], b: f32[B, 6]) {
+    y, h = Net(a)
+    return value: y[:, 0], first: h[:, 0]
+}
+"""
+
 
 def says_the_same(case, pattern, *flags, expect, wanted=None):
     said = set() if wanted is None else {wanted}
@@ -59,6 +90,7 @@ net = layouts.Case("net", SPLIT, 24, inputs=["a.npy", "b.npy"])
 layouts.compare("openmpi", net, 6, [(2, 2), (4, 1), (6, 1)], *over(2))
 layouts.compare("openmpi", net, 4, [(4, 1), (4, 2)], *over(4))
 layouts.compare("openmpi", layouts.Case("halves", SPLIT, 24, "--precision", "bf16", inputs=["a.npy", "b.npy"]), 4, [(2, 1), (4, 1)], *over(2))
+layouts.compare("openmpi", layouts.Case("reports", REPORTS, 24, inputs=["a.npy", "b.npy"]), 6, [(2, 2), (4, 1)], *over(2))
 layouts.compare("openmpi", case("gpt", "-D", "shards=2"), 4, [(2, 1), (4, 2)], *over(2))
 padded = layouts.Case("padded", PADDED, 24, inputs=["a.npy", "b.npy"])
 layouts.compare("openmpi", padded, 4, [(2, 1), (4, 1)], *over(2))
