@@ -5,9 +5,9 @@
  * path of a parameter says which: "Gpt/block_1/dense/kernel" is block_1's. A layer is gone through forwards, and again backwards: here each way is a
  * layer. What is too small to be worth bringing by itself joins its neighbour.
  *
- * A group is in the layer whose parameters it reads. One that reads none, or next to none, is where the last group is that it needs, so that a
- * layer's gradients are complete before those of the next one; but where more comes of it than is put into it, as of a pooling's gradient, it is
- * where it is needed, and the less is kept from one layer to the next. */
+ * A group is in the layer whose parameters it reads, or whose gradients it makes. One that reads none, or next to none, is where the last group is
+ * that it needs, so that a layer's gradients are complete before those of the next one; but where more comes of it than is put into it, as of a
+ * pooling's gradient, it is where it is needed, and the less is kept from one layer to the next. */
 #include "compiler/kernel/view.h"
 #include "compiler/passes/fuse.h"
 
@@ -38,6 +38,7 @@ typedef struct layers {
     DT_LIST(int64_t) owners; /* bytes of their parameters */
     DT_LIST(layer) items;    /* those of a segment as they run */
     DT_LIST(int) along;      /* groups that wait, and come along with the one at work */
+    int *walked, n_walks;    /* [values] the last walk that has come by */
     int *seen;               /* [groups] the last one at work that has come by */
 } layers;
 
@@ -95,6 +96,34 @@ static int owner_of_groups(const layers *l, int at, int end) {
         }
     }
     return found >= 0 && most >= l->owners.items[found] / NEXT_TO_NONE ? found : -1;
+}
+
+/* Whose parameter is written with what is made of a value, element by element; -1: none is. */
+static int owner_of_written(layers *l, const dt_value *value, dt_shape shape) {
+    const dt_value_list *users = &dt_placement_of(l->f, dt_placement_of(l->f, value)->base)->users;
+    int found = -1;
+    if (l->walked[value->id] == l->n_walks) return -1;
+    l->walked[value->id] = l->n_walks;
+    for (size_t u = 0; u < users->n && found < 0; u++) {
+        const dt_value *user = users->items[u];
+        const dt_module *module = l->f->lowering->function->module;
+        if (dt_value_is(user, "write"))
+            found = l->owner_of[dt_module_find_variable(module, dt_value_string(user, "variable")) - module->variables.items];
+        else if (dt_shape_equal(user->shape, shape))
+            found = owner_of_written(l, user, shape);
+    }
+    return found;
+}
+
+/* Of whose parameter the group's sum over the rows is the gradient; -1: of none. */
+static int owner_of_gradient(layers *l, const dt_fusion_group *group) {
+    int found = -1;
+    for (size_t r = 0; r < group->cluster.roots.n && found < 0; r++) {
+        const dt_value *root = group->cluster.roots.items[r];
+        l->n_walks++;
+        if (dt_shape_batch_axis(root->shape) < 0 && root->shape.rank > 0) found = owner_of_written(l, root, root->shape);
+    }
+    return found;
 }
 
 /* ---- layers ---- */
@@ -175,6 +204,7 @@ static bool grows(const dt_fusion_group *group) {
 static void place(layers *l, int at, int end, bool may_wait) {
     dt_fusion_group *groups = l->f->groups.items, *first = &groups[l->order[at]];
     int owner = owner_of_groups(l, at, end), earliest = -1;
+    if (owner < 0 && end == at + 1) owner = owner_of_gradient(l, first);
     l->along.n = 0;
     for (int i = at; i < end; i++) {
         int needed = earliest_of(l, l->order[i], at + 1);
@@ -193,6 +223,7 @@ void dt_fuse_layers(dt_fusion *f, const dt_needs *needs, const int *order) {
     dt_fusion_group *groups = f->groups.items;
     int n_groups = (int)f->groups.n;
     layers l = {.f = f, .needs = needs, .order = order, .seen = DT_NEW_ARRAY(f->arena, int, n_groups)};
+    l.walked = DT_NEW_ARRAY(f->arena, int, f->lowering->function->next_id);
     find_owners(&l);
     for (int g = 0; g < n_groups; g++) groups[g].layer = NONE;
     for (int at = 0, end; at < n_groups; at = end) {
