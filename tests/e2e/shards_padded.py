@@ -70,12 +70,14 @@ CASES = {
 }
 
 
-def artifact(name, shards, *flags):
+def text_of(name):
     body, loss, update = CASES[name]
-    text = PROGRAM.replace("BODY", body).replace("UPDATE", update)
-    text = text.replace("loss  = LOSS", loss) if loss.startswith("slopes") else text.replace("LOSS", loss)
-    text = text.replace("PRECISION", "option precision: mixed_bf16" if "mixed" in name else "")
-    return compile_program(text, f"{name.replace(', ', '-').replace(' ', '-')}{shards}", "-D", f"shards={shards}", *flags)
+    text = PROGRAM.replace("BODY", body).replace("UPDATE", update).replace("PRECISION", "option precision: mixed_bf16" if "mixed" in name else "")
+    return text.replace("loss  = LOSS", loss) if loss.startswith("slopes") else text.replace("LOSS", loss)
+
+
+def artifact(name, shards, *flags):
+    return compile_program(text_of(name), f"{name.replace(', ', '-').replace(' ', '-')}{shards}", "-D", f"shards={shards}", *flags)
 
 
 def train(dtx, folder, *flags):
@@ -87,6 +89,9 @@ def weights_in(folder):
 
 
 for name in CASES:
+    (FOLDER / "checked.dt").write_text(text_of(name))
+    checked = subprocess.run(["dtc", "check", "-D", "shards=4", FOLDER / "checked.dt"], capture_output=True, text=True)
+    check(checked.returncode == 0 and "passes:" in checked.stdout, f"dtc check of {name}: {checked.stdout}{checked.stderr}")
     one, at = None, FOLDER / name.replace(" ", "-")
     for shards in (1, 2, 4):
         train(artifact(name, shards, "-D", "rate=0.0"), at / f"still{shards}", "--max-steps", 1)
