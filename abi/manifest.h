@@ -48,6 +48,8 @@ static inline bool dt_shards_are_valid(int64_t n) { return n >= 1 && n <= DT_MOS
 static inline int64_t dt_shard_extent(int64_t extent, int64_t groups, int64_t n_shards) {
     return groups * ((extent / groups + n_shards - 1) / n_shards);
 }
+/* Whether the last shard has one of so many elements. */
+static inline bool dt_shards_all_have(int64_t extent, int64_t n_shards) { return (n_shards - 1) * dt_shard_extent(extent, 1, n_shards) < extent; }
 
 /* X(enumerator, name, meaning): how a collective combines elements. */
 #define DT_REDUCTION_OPS(X)                                                                                                                          \

@@ -136,13 +136,15 @@ static dt_status *verify_step(const dt_step *step) {
 }
 
 /* Shards split each of the tensors that stand side by side, which are of equal length. */
-static dt_status *verify_shard(const dt_variable *variable) {
+static dt_status *verify_shard(const dt_module *module, const dt_variable *variable) {
     int axis = variable->shard_axis, groups = variable->shard_groups;
     if (axis < -1 || axis >= variable->shape.rank)
         return dt_error(DT_INTERNAL, "%s is split at dimension %d, and has %d", variable->path, axis, variable->shape.rank);
     if (groups < 1 || (axis < 0 && groups != 1)) return dt_error(DT_INTERNAL, "%s is split as %d tensors side by side", variable->path, groups);
     if (axis >= 0 && variable->shape.dims[axis] % groups != 0)
         return dt_error(DT_INTERNAL, "dimension %d of %s is not %d equal tensors side by side", axis, variable->path, groups);
+    if (axis >= 0 && !dt_shards_all_have(variable->shape.dims[axis] / groups, module->n_shards))
+        return dt_error(DT_INTERNAL, "dimension %d of %s leaves the last of %d shards nothing", axis, variable->path, (int)module->n_shards);
     return NULL;
 }
 
@@ -152,7 +154,7 @@ static dt_status *verify_variables(const dt_module *module) {
     for (size_t i = 0; i < module->variables.n; i++) {
         const dt_variable *variable = &module->variables.items[i];
         if (dt_module_find_variable(module, variable->path) != variable) return dt_error(DT_INTERNAL, "there are two variables %s", variable->path);
-        DT_TRY(verify_shard(variable));
+        DT_TRY(verify_shard(module, variable));
     }
     return NULL;
 }

@@ -207,6 +207,15 @@ static dt_split split_of_alias(const dt_sharding *s, const dt_sharded *sharded) 
     return dt_split_reshaped(s, operand->shape, own_split(operand), sharded->shape);
 }
 
+/* Whether it says where the greatest or least element is along the dimension that is split, alone. */
+static bool finds_extreme(const dt_sharding *s, const dt_sharded *sharded) {
+    if (sharded->value->op->class != DT_CLASS_REDUCE || !dt_combiner_is_position(sharded->loops->combiner)) return false;
+    const dt_sharded *operand = dt_sharded_of(s, sharded->operands[0]);
+    int n;
+    const int64_t *axes = dt_value_ints(sharded->value, "axes", &n);
+    return n == 1 && is_split(operand) && axes[0] == own_split(operand).axis && own_split(operand).groups == 1;
+}
+
 /* What cannot be split is computed whole, of what is gathered for it. */
 static dt_status *shard_value(dt_sharding *s, dt_sharded *sharded) {
     dt_value *value = sharded->value;
@@ -215,6 +224,7 @@ static dt_status *shard_value(dt_sharding *s, dt_sharded *sharded) {
     if (!takes_what_is_split(s, sharded)) return keep_whole(s, sharded);
     if (value->op->class == DT_CLASS_LOOP || s->bodies[value->id] != NULL) return keep_whole(s, sharded); /* nothing crosses in a body */
     if (is_lookup(s, sharded)) return split_lookup(s, sharded);
+    if (finds_extreme(s, sharded)) return dt_shard_find_extreme(s, sharded);
     dt_split split = sharded->loops == NULL ? split_of_alias(s, sharded) : split_of_move(s, sharded);
     if (split.axis != DT_NOT_SPLIT) return sharded->loops == NULL ? split_as_operand(s, sharded, split) : split_move(s, sharded, split);
     bool can = sharded->loops != NULL && choose_loop(s, sharded, &chosen) && can_be_split(s, sharded, chosen);

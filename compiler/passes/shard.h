@@ -73,7 +73,7 @@ dt_status *dt_shard_add_part(dt_sharding *s, dt_sharded *sharded, dt_split split
 /* The shard's part of a value, for `user`, whose place an error has; made behind the value, and once. There may be anything in its padding. */
 dt_status *dt_shard_part(dt_sharding *s, dt_sharded *sharded, dt_split split, const dt_value *user, dt_value **part);
 /* The same, with what changes nothing that is combined so in its padding: zeros for sums. Whoever mixes elements of the dimension needs that, and
- * indices and variables have zeros too: one is valid, and the other stays as it is. */
+ * indices and variables have zeros too: one is valid, and the other stays as it is. Every shard has at least one element that is none. */
 dt_status *dt_shard_padded_part(dt_sharding *s, dt_sharded *sharded, dt_split split, dt_combiner combiner, const dt_value *user, dt_value **part);
 /* Whether a shard has what an index says that is along a dimension of so many elements, which is split in one group, and where in its part; element
  * 0, where it has not. What nobody has is counted once, as an index of the whole; made behind the index, and once, with the place of the first user.
@@ -81,6 +81,10 @@ dt_status *dt_shard_padded_part(dt_sharding *s, dt_sharded *sharded, dt_split sp
 dt_status *dt_shard_look_up(dt_sharding *s, dt_value *index, int64_t extent, const dt_value *user, dt_lookup *lookup);
 /* `value` where the first dimensions' `is_own` holds, else 0. */
 dt_status *dt_build_where_own(dt_builder *builder, dt_value *is_own, dt_value *value, dt_value **result);
+
+/* Where the greatest or least element is along the dimension that is split, in one group, of its operand: each shard finds its own, and of those that
+ * are as great as that of all the first one is it. */
+dt_status *dt_shard_find_extreme(dt_sharding *s, dt_sharded *sharded);
 
 /* Of values of which each shard has a term, all of them combined, behind it. */
 dt_status *dt_shard_combine(const dt_sharding *s, dt_value *term, dt_combiner combiner, dt_value **whole);

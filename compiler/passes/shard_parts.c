@@ -166,18 +166,32 @@ static dt_status *build_positions(dt_sharding *s, dt_builder *builder, int64_t e
 
 /* ---- padding ---- */
 
-/* The part, with what changes nothing in its padding when it is combined so. */
+/* A part's first element along a dimension, which every shard has, in place of all. */
+static dt_status *repeat_first(dt_builder *builder, dt_value *part, int axis, dt_value **result) {
+    dt_arena *arena = builder->function->module->arena;
+    int rank = part->shape.rank;
+    int64_t *starts = DT_NEW_ARRAY(arena, int64_t, rank), *same = DT_NEW_ARRAY(arena, int64_t, rank);
+    int64_t *limits = dt_arena_copy(arena, part->shape.dims, (size_t)rank * sizeof *limits);
+    limits[axis] = 1;
+    for (int d = 0; d < rank; d++) same[d] = d;
+    const dt_attribute attributes[] = {{.i = rank, .ints = starts}, {.i = rank, .ints = limits}, {0}};
+    DT_TRY(dt_build(builder, dt_op_find("slice"), &part, 1, attributes, result));
+    return dt_build_broadcast(builder, result, *result, part->shape, same);
+}
+
+/* The part, with what changes nothing in its padding when it is combined so: zero in a sum; in a maximum another element, so that nothing becomes
+ * infinite for it, and the first of the greatest ones is where it was. */
 static dt_status *pad(dt_sharding *s, const dt_sharded *sharded, dt_split split, dt_combiner combiner, dt_value **part) {
     dt_builder builder = dt_builder_behind(s, *part);
     dt_value *operands[] = {NULL, *part, NULL};
-    dt_dtype dtype = (*part)->dtype;
-    dt_scalar padding = dt_combiner_identity(combiner, dtype);
     places made;
     DT_TRY(build_places(s, &builder, sharded->shape.dims[split.axis], split.groups, &made));
     DT_TRY(join_groups(&builder, &made, &made.are_there));
     DT_TRY(dt_build_broadcast(&builder, &operands[0], made.are_there, (*part)->shape, (int64_t[]){split.axis}));
-    DT_TRY(dt_build_number(&builder, &operands[2], dtype, dt_dtype_is_float(dtype) ? dt_number(padding.f) : dt_number_of_int(padding.i),
-                           (*part)->shape));
+    if (combiner == DT_COMBINE_SUM)
+        DT_TRY(dt_build_constant(&builder, &operands[2], (*part)->dtype, 0, (*part)->shape));
+    else
+        DT_TRY(repeat_first(&builder, *part, split.axis, &operands[2]));
     DT_TRY(dt_build(&builder, dt_op_find("where"), operands, 3, NULL, part));
     (*part)->distribution = operands[1]->distribution;
     return NULL;
@@ -387,6 +401,41 @@ dt_status *dt_shard_padded_part(dt_sharding *s, dt_sharded *sharded, dt_split sp
     DT_TRY(pad(s, sharded, split, combiner, part));
     if (is_sum) *made = (dt_part_of_value){split, *part, true};
     return NULL;
+}
+
+/* ---- positions ---- */
+
+/* Where each shard's extreme is among all, if it is that of all, which may be not a number; else behind the last element. */
+static dt_status *build_candidate(dt_sharding *s, dt_builder *builder, dt_value *at, dt_value *own, dt_value *best, int64_t extent,
+                                  dt_value **found) {
+    static const char *const names[] = {"at", "own", "best", "first", "end"};
+    dt_value *values[] = {at, own, best, NULL, NULL};
+    DT_TRY(build_number_of_shard(s));
+    DT_TRY(dt_build_constant(builder, &values[3], DT_I64, (double)dt_shard_extent(extent, 1, s->n_shards), (dt_shape){0}));
+    DT_TRY(dt_build_binary(builder, &values[3], "multiply", s->shard, values[3]));
+    DT_TRY(dt_build_broadcast(builder, &values[3], values[3], at->shape, NULL));
+    DT_TRY(dt_build_constant(builder, &values[4], DT_I64, (double)extent, at->shape));
+    return dt_build_expression(builder, found, "where(own == best | own != own, first + at, end)", names, values, 5);
+}
+
+dt_status *dt_shard_find_extreme(dt_sharding *s, dt_sharded *sharded) {
+    dt_value *value = sharded->value, *own, *best, *found;
+    dt_sharded *operand = dt_sharded_of(s, sharded->operands[0]);
+    dt_split split = operand->parts.items[0].split;
+    dt_combiner combiner = sharded->loops->combiner == DT_COMBINE_ARGMAX ? DT_COMBINE_MAX : DT_COMBINE_MIN;
+    const char *reduce = combiner == DT_COMBINE_MAX ? "reduce_max" : "reduce_min";
+    DT_TRY(dt_shard_padded_part(s, operand, split, combiner, value, &value->operands[0]));
+    dt_builder builder = dt_builder_behind(s, value);
+    DT_TRY(dt_build_reduce(&builder, &own, reduce, value->operands[0], (int64_t[]){split.axis}, 1, dt_value_bool(value, "keep")));
+    same_for_replicas(value, value);
+    same_for_replicas(value, own);
+    DT_TRY(dt_shard_combine(s, own, combiner, &best));
+    builder = dt_builder_behind(s, best);
+    builder.locations = value->locations;
+    builder.n_locations = value->n_locations;
+    DT_TRY(build_candidate(s, &builder, value, own, best, operand->shape.dims[split.axis], &found));
+    same_for_replicas(value, found);
+    return dt_shard_combine(s, found, DT_COMBINE_MIN, &sharded->whole);
 }
 
 /* ---- whole ---- */

@@ -207,25 +207,29 @@ typedef struct split {
     int axis, groups; /* -1 and 1: it is not */
 } split;
 
-/* The tensors side by side are equally long, and have an element for each shard. */
+static bool fits_split(int64_t size, int64_t groups, int64_t n_shards) {
+    return size % groups == 0 && (n_shards == 1 || dt_shards_all_have(size / groups, n_shards));
+}
+
+/* The tensors side by side are equally long, and the last shard has something of each too. */
 static bool check_split(dt_elaborator *e, const char *path, int axis, int64_t size, int64_t groups) {
-    int64_t n_shards = e->module->n_shards, below = size / groups * groups;
-    bool is_even = below == size;
-    if (is_even && (size / groups >= n_shards || n_shards == 1)) return true;
-    const char *tensors = groups > 1 ? dt_arena_format(e->arena, ", %lld tensors side by side", (long long)groups) : "";
+    int64_t n_shards = e->module->n_shards, below = size - 1, above = size + 1, own = dt_shard_extent(size / groups, 1, n_shards);
+    if (fits_split(size, groups, n_shards)) return true;
     dt_diagnostic *error;
-    if (is_even)
-        error = dt_elaborator_error(e, e->at, "dimension %d of %s has %lld elements%s, too few for %lld shards", axis, path, (long long)size, tensors,
-                                    (long long)n_shards);
-    else
+    const char *in_each =
+        groups > 1 ? dt_arena_format(e->arena, ", %lld in each of %lld tensors", (long long)(size / groups), (long long)groups) : "";
+    if (size % groups != 0)
         error = dt_elaborator_error(e, e->at, "dimension %d of %s has %lld elements, which are not %lld equal tensors side by side", axis, path,
                                     (long long)size, (long long)groups);
-    if (is_even)
-        dt_diagnostic_help(error, "make it %lld or more, or split another dimension", (long long)(groups * n_shards));
-    else if (below > 0)
-        dt_diagnostic_help(error, "%lld or %lld would fit", (long long)below, (long long)(below + groups));
     else
-        dt_diagnostic_help(error, "%lld would fit", (long long)groups);
+        error = dt_elaborator_error(e, e->at, "dimension %d of %s has %lld elements%s: with %lld for each of %lld shards the last one has none", axis,
+                                    path, (long long)size, in_each, (long long)own, (long long)n_shards);
+    while (below > 0 && !fits_split(below, groups, n_shards)) below--;
+    while (!fits_split(above, groups, n_shards)) above++;
+    if (below > 0)
+        dt_diagnostic_help(error, "%lld or %lld would fit", (long long)below, (long long)above);
+    else
+        dt_diagnostic_help(error, "%lld would fit", (long long)above);
     return false;
 }
 

@@ -150,8 +150,9 @@ static dt_status *read_split(const dt_artifact *artifact, const dt_json *object,
     DT_TRY(dt_json_integer(&item, "axis", 0, tensor->n_dims - 1, &axis));
     DT_TRY(dt_json_integer(&item, "groups", 1, INT_MAX, &groups));
     if (artifact->n_shards == 1) return dt_json_wrong(object, "%s is split, and the program has one shard", variable->path);
-    if (variable->bytes == 0 || tensor->dims[axis] % groups != 0)
-        return dt_json_wrong(object, "dimension %" PRId64 " of %s is not %" PRId64 " equal groups", axis, variable->path, groups);
+    if (variable->bytes == 0 || tensor->dims[axis] % groups != 0 || !dt_shards_all_have(tensor->dims[axis] / groups, artifact->n_shards))
+        return dt_json_wrong(object, "dimension %" PRId64 " of %s is not %" PRId64 " equal groups, of each of which %d shards have a part", axis,
+                             variable->path, groups, artifact->n_shards);
     variable->split = (dt_artifact_split){(int)axis, (int)groups};
     return NULL;
 }

@@ -183,7 +183,7 @@ CASES = {
     "convolutions": ("h = relu(batch_norm(conv2d(reshape(x, [B, 6, 4, 4]), filters: 10, kernel: 3, padding: same, shard: columns)))\n"
                      "    h = conv2d(max_pool2d(h, size: 2, stride: 1), filters: 8, kernel: [2, 1], shard: rows)\n    h = conv2d(h, filters: 8, kernel: 1, groups: 4, shard: columns)\n"
                      "    g = conv1d(conv1d(x, filters: 12, kernel: 3, padding: causal, shard: columns), filters: 16, kernel: 2, padding: same, shard: rows)\n"
-                     "    c = conv3d(reshape(x, [B, 6, 4, 2, 2]), filters: 5, kernel: [3, 1, 2], shard: columns)\n"
+                     "    c = conv3d(reshape(x, [B, 6, 4, 2, 2]), filters: 7, kernel: [3, 1, 2], shard: columns)\n"
                      "    return x @ w + conv3d(c, filters: 16, kernel: [2, 4, 1], shard: rows)[:, :1, 0, 0] + g + mean(h, axis: [1, 2, 3], keep: true)[:, :, 0]", DESCENT),
     "a loop, which gathers": ("z = x @ w\n    last, all = scan(fn(h, x) => [tanh(h @ v + x @ w), h], z[:, 0], z)\n    return all + last[:, newaxis]", DESCENT),
     "rows in the middle": ("return tanh(x @ w) @ v + reverse(x @ w, axis: 2)", "slopes = grad(objective(loss), params(Net))\n    "

@@ -60,7 +60,9 @@ CASES = {
                      "    return (a * sigmoid(b)) @ v + concatenate([b, a], axis: -1) @ ones([54, 16])", SQUARES, CLIPPED),
     "integers": ("h = i32(100 * (x @ w))\n    m = max(h, axis: 2) - min(h, axis: 2) + i32(sum(h, axis: 2)) + i32(all(h > -1000, axis: 2)) + i32(any(h > 0, axis: 2))\n"
                  "    return (x @ w) @ v + 1e-3 * f32(m)[:, :, newaxis]", SQUARES, DESCENT),
-    "gathered": ("h = x @ w\n    z = f32(argmax(h, axis: 2))[:, :, newaxis] + reshape(h, [B, 3, 54])[:, 1, newaxis, :16]\n    return reverse(h, axis: 2) @ v + 0.01 * z", SQUARES, DESCENT),
+    "positions of extremes": ("h = x @ w\n    n = where(h > 1, 0 * h / 0, h)\n    z = argmax(h, axis: 2) + argmin(h, axis: 2) - argmax(i32(2 * h), axis: 2) + argmax(-1 - abs(h), axis: 2)\n"
+                              "    return h @ v + max(-1 - abs(h), axis: 2, keep: true) + 0.01 * f32(z)[:, :, newaxis]", SQUARES, DESCENT),
+    "gathered": ("h = x @ w\n    z = product(h, axis: 2, keep: true) + reshape(h, [B, 3, 54])[:, 1, newaxis, :16]\n    return reverse(h, axis: 2) @ v + 0.01 * z", SQUARES, DESCENT),
     "pairs": ("return tanh(x @ w) @ v", "slopes = grad(objective(mean(square(found - y), axis: [1, 2])), params(Net))\n    loss = mean(square(found - y), axis: [1, 2])",
               "apply(sgd(learning_rate: rate), grad(objective(loss) + square(global_norm(slopes)), params(Net)))"),
     "positions": ("param c: f32[27] = 5, shard: 0\n    return (x @ w) @ (gather(ones([27, 16]) * f32(iota([16])), i32(c) - 5 + i32(iota([27])), axis: 0) + v) / 16",
@@ -68,12 +70,14 @@ CASES = {
 }
 
 
-def artifact(name, shards, *flags):
+def text_of(name):
     body, loss, update = CASES[name]
-    text = PROGRAM.replace("BODY", body).replace("UPDATE", update)
-    text = text.replace("loss  = LOSS", loss) if loss.startswith("slopes") else text.replace("LOSS", loss)
-    text = text.replace("PRECISION", "option precision: mixed_bf16" if "mixed" in name else "")
-    return compile_program(text, f"{name.replace(', ', '-').replace(' ', '-')}{shards}", "-D", f"shards={shards}", *flags)
+    text = PROGRAM.replace("BODY", body).replace("UPDATE", update).replace("PRECISION", "option precision: mixed_bf16" if "mixed" in name else "")
+    return text.replace("loss  = LOSS", loss) if loss.startswith("slopes") else text.replace("LOSS", loss)
+
+
+def artifact(name, shards, *flags):
+    return compile_program(text_of(name), f"{name.replace(', ', '-').replace(' ', '-')}{shards}", "-D", f"shards={shards}", *flags)
 
 
 def train(dtx, folder, *flags):
@@ -85,6 +89,9 @@ def weights_in(folder):
 
 
 for name in CASES:
+    (FOLDER / "checked.dt").write_text(text_of(name))
+    checked = subprocess.run(["dtc", "check", "-D", "shards=4", FOLDER / "checked.dt"], capture_output=True, text=True)
+    check(checked.returncode == 0 and "passes:" in checked.stdout, f"dtc check of {name}: {checked.stdout}{checked.stderr}")
     one, at = None, FOLDER / name.replace(" ", "-")
     for shards in (1, 2, 4):
         train(artifact(name, shards, "-D", "rate=0.0"), at / f"still{shards}", "--max-steps", 1)

@@ -142,7 +142,7 @@ static void a_split_that_does_not_fit_is_refused(void **state) {
     (void)state;
     static const char *const cases[][2] = {
         {"shard(axis=2, groups=1)", "w is split at dimension 2, and has 2"},
-        {"shard(axis=0, groups=1)", NULL},
+        {"shard(axis=0, groups=1)", "dimension 0 of w leaves the last of 4 shards nothing"},
         {"shard(axis=1, groups=3)", "dimension 1 of w is not 3 equal tensors side by side"},
         {"shard(axis=1, groups=0)", "w is split as 0 tensors side by side"},
         {"shard(axis=1, groups=2)", NULL},

