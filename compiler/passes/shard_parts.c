@@ -207,9 +207,9 @@ static bool has_zeros_in(const dt_sharding *s, const dt_sharded *sharded, const 
     return false;
 }
 
-/* Variables have zeros in their padding, since what is written has; nothing is scattered there; and zeros give zeros where sums do not matter. */
-static bool has_zeros(const dt_sharding *s, const dt_sharded *sharded, const dt_value *part) {
-    if (dt_value_is(part, "read") || dt_value_is(part, "scatter_add")) return true;
+/* Variables have zeros in their padding, since what is written has; along its axis nothing is scattered there; and linear ops make zeros of zeros. */
+static bool has_zeros(const dt_sharding *s, const dt_sharded *sharded, dt_split split, const dt_value *part) {
+    if (dt_value_is(part, "read") || (dt_value_is(part, "scatter_add") && dt_value_int(part, "axis") == split.axis)) return true;
     bool of_zeros = part->op == sharded->value->op && part->n_operands > 0 && is_linear(part);
     for (int k = 0; k < part->n_operands && of_zeros; k++) of_zeros = has_zeros_in(s, sharded, part, k);
     return of_zeros;
@@ -218,7 +218,7 @@ static bool has_zeros(const dt_sharding *s, const dt_sharded *sharded, const dt_
 /* What is not linear could make numbers of padding that are not finite, as logarithms do: there it becomes zero at once. So does what is written, and
  * others that read it need not have it as it was. */
 dt_status *dt_shard_add_part(dt_sharding *s, dt_sharded *sharded, dt_split split, dt_value *part) {
-    bool zeros = !has_padding(s, sharded->shape.dims[split.axis], split.groups) || has_zeros(s, sharded, part);
+    bool zeros = !has_padding(s, sharded->shape.dims[split.axis], split.groups) || has_zeros(s, sharded, split, part);
     if (!zeros && (sharded->is_written || (part->op->class == DT_CLASS_MAP && !is_linear(part)))) {
         DT_TRY(pad(s, sharded, split, DT_COMBINE_SUM, &part));
         zeros = true;

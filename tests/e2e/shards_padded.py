@@ -60,6 +60,8 @@ CASES = {
                      "    return (a * sigmoid(b)) @ v + concatenate([b, a], axis: -1) @ ones([54, 16])", SQUARES, CLIPPED),
     "integers": ("h = i32(100 * (x @ w))\n    m = max(h, axis: 2) - min(h, axis: 2) + i32(sum(h, axis: 2)) + i32(all(h > -1000, axis: 2)) + i32(any(h > 0, axis: 2))\n"
                  "    return (x @ w) @ v + 1e-3 * f32(m)[:, :, newaxis]", SQUARES, DESCENT),
+    "columns of a table": ("param c: f32[27, 21] = normal(stddev: 0.2), shard: 1\n    return sum(c[i], axis: 2, keep: true) * x + mean(c)", SQUARES,
+                           "apply(sgd(learning_rate: 0.01 * rate), grad(objective(loss) + square(sum(grad(objective(loss), Net.c))), params(Net)))"),
     "positions of extremes": ("h = x @ w\n    n = where(h > 1, 0 * h / 0, h)\n    z = argmax(h, axis: 2) + argmin(h, axis: 2) - argmax(i32(2 * h), axis: 2) + argmax(-1 - abs(h), axis: 2)\n"
                               "    return h @ v + max(-1 - abs(h), axis: 2, keep: true) + 0.01 * f32(z)[:, :, newaxis]", SQUARES, DESCENT),
     "gathered": ("h = x @ w\n    z = product(h, axis: 2, keep: true) + reshape(h, [B, 3, 54])[:, 1, newaxis, :16]\n    return reverse(h, axis: 2) @ v + 0.01 * z", SQUARES, DESCENT),
