@@ -215,7 +215,7 @@ step predict(a: f32[B, 6], b: f32[B, 6]) {
 
 
 def case(name, *flags):
-    """NET with one of the updates; "norms", "gpt", "gan", "rows", "twice", "shared", "every": of all optimizers."""
+    """NET with one of the updates; "norms", "gpt", "gan", "rows", "twice", "shared", "split", "every": of all optimizers."""
     if name in UPDATES:
         text = NET.replace("UPDATE", UPDATES[name]).replace("PENALTY", {"penalty": PENALTY, "loop": LOOP}.get(name, ""))
         if name == "loop":
@@ -229,6 +229,9 @@ def case(name, *flags):
         return layouts.Case(name, (EXAMPLES / "gan.dt").read_text().replace(".gz", "") + GAN_EVALUATE, 16, *flags)
     if name in ("rows", "twice"):
         return layouts.Case(name, ROWS if name == "rows" else TWICE, 24, *flags, rows=12)
+    if name == "split":
+        between = "x + dense(dense(x, units: 512, activation: tanh, shard: columns), units: 264, shard: rows)"  # columns and rows can be cut apart
+        return layouts.Case(name, SPLIT.replace("units: 32", "units: 264").replace("part(x) }", between + " }"), 24, *flags, inputs=["a.npy", "b.npy"])
     if name == "shared":
         return layouts.Case(name, SHARED, 24, *flags)
     if name == "every":
