@@ -108,7 +108,7 @@ void dt_numerics_begin(dt_executor *executor, const dt_run_values *values) {
         look(executor, (dt_numerics){.place = DT_NUMERICS_INPUT, .segment = -2, .position = i, .index = i}, &function->inputs[i], NULL,
              values->inputs[i], n_rows, executor->first_row);
     for (int v = 0; v < artifact->n_variables && function->role != DT_ROLE_INIT; v++)
-        if (!artifact->variables[v].by_rows) look_at_variable(executor, v);
+        if (!artifact->variables[v].by_rows && dt_memory_domain_has_variable(memory->domain, v)) look_at_variable(executor, v);
 }
 
 /* How a buffer of the kernel is cut of which each process writes its share, where they share out the update; unit 0: it is not. */
@@ -154,6 +154,7 @@ static void look_at_launch(dt_executor *executor, const dt_operation_launch *lau
     for (int i = 0; i < kernel->n_buffers; i++) {
         const dt_artifact_buffer *buffer = &function->buffers[kernel->buffers[i]];
         if (buffer->space == DT_MEMORY_INPUT || buffer->space == DT_MEMORY_CONSTANT) continue;
+        if (launch->buffers[i] == NULL) continue; /* another stage has it */
         what.variable = buffer->space == DT_MEMORY_VARIABLE ? buffer->variable : -1;
         look_at_buffer(executor, what, launch, i);
     }

@@ -238,7 +238,10 @@ static void add_once(builder *in, int s) {
         for (end = i + n_together; end < segment->n_device_kernels && is_laid_out(in, segment->device_kernels[end]);) end++;
         if (is_laid_out(in, k)) continue;
         if (whole != NULL) gather_once(in, s, whole);
-        if (runs(in, k)) add_launches(in, segment->device_kernels + i, n_together, -1, 0, in->memory->n_microbatches);
+        if (runs(in, k))
+            add_launches(in, segment->device_kernels + i, n_together, -1, 0, in->memory->n_microbatches);
+        else
+            in->position += positions_of(in, segment->device_kernels + i, n_together);
         in->layer = NULL;
         bool goes_on = end < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[end]].divided && whole == NULL &&
                        whole_of(in, s, end) == NULL;

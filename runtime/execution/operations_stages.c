@@ -1,8 +1,8 @@
 /* operations_stages: what one stage of a model does (stages.h): its units of each microbatch, in its order, and what crosses from stage to stage.
  *
  * What crosses of a microbatch is a nonblocking collective of the executor that has it. The stage that has made it starts it then, and goes on; it
- * waits for it before it does anything more with that microbatch, or with another one in its place. The stage that needs it starts it early, when it
- * goes on with the microbatch before, and waits for it before the unit. */
+ * waits for it before it does of that microbatch what comes after the unit that needs it, or anything of another one in its place. The stage that
+ * needs it starts it as soon as there is a place for it, and waits for it before the unit. */
 #include "runtime/execution/operations_builder.h"
 
 typedef dt_operations_builder builder;
@@ -160,12 +160,35 @@ static void cross_first(const walk *w) {
     }
 }
 
-static void await_sent(const walk *w, int m) {
-    for (int c = 0; c < w->staged->n_crossings && m >= 0; c++) {
-        if (!w->is_sent[c][m]) continue;
+/* Another microbatch comes to where it is. */
+static bool is_in_scratch(const walk *w, int c) {
+    const dt_artifact_buffer *root = &w->in->function->buffers[w->staged->crossings[c].root];
+    return root->space == DT_MEMORY_SCRATCH && !root->tensor.has_all_rows;
+}
+
+/* Before unit u of it: what others take before that, until when the plan keeps it. To wait for more may be for ever, where what others do before they
+ * take it waits for this stage. */
+static void await_sent(const walk *w, int m, int u) {
+    for (int c = 0; c < w->staged->n_crossings; c++) {
+        if (!w->is_sent[c][m] || w->staged->crossings[c].before > u) continue;
         cross(w, c, m, DT_OPERATION_WAIT);
         w->is_sent[c][m] = false;
     }
+}
+
+/* Before another one comes to its place. */
+static void await_all_in_place(const walk *w, int m) {
+    for (int c = 0; c < w->staged->n_crossings && m >= 0; c++) {
+        if (!w->is_sent[c][m] || !is_in_scratch(w, c)) continue;
+        cross(w, c, m, DT_OPERATION_WAIT);
+        w->is_sent[c][m] = false;
+    }
+}
+
+/* Of microbatch m, for which there is a place now. */
+static void start_arrivals(const walk *w, int m) {
+    for (int c = 0; c < w->staged->n_crossings && m < w->n; c++)
+        if (comes_before(w, c, w->staged->crossings[c].before) && comes_early(w, c)) cross(w, c, m, DT_OPERATION_START);
 }
 
 static void receive(const walk *w, int u, int m) {
@@ -173,7 +196,6 @@ static void receive(const walk *w, int u, int m) {
         if (!comes_before(w, c, u)) continue;
         if (!comes_early(w, c)) cross(w, c, m, DT_OPERATION_START);
         cross(w, c, m, DT_OPERATION_WAIT);
-        if (comes_early(w, c) && m + 1 < w->n) cross(w, c, m + 1, DT_OPERATION_START);
     }
 }
 
@@ -197,29 +219,35 @@ static walk begin(builder *in, int s) {
     return w;
 }
 
+/* Unit u of microbatch m is next: its place, and the one ahead, are those of microbatches that are through. */
+static void make_room(const walk *w, int u, int m, bool is_first) {
+    int n_together = w->in->memory->n_together;
+    if (is_first) await_all_in_place(w, m - n_together);
+    if (is_first && m >= n_together) start_arrivals(w, m + 1);
+    if (!is_first) await_sent(w, m, u);
+}
+
 void dt_builder_add_units(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     const dt_executor_memory *memory = in->memory;
     const dt_stage_order *order = &memory->orders[in->number][s];
     walk w = begin(in, s);
-    int first_unit = order->n > 0 ? order->tasks[0].unit : 0, n_units = w.staged->segments[s].n_units;
+    int n_units = w.staged->segments[s].n_units, first_unit = order->n > 0 ? order->tasks[0].unit : 0;
     int *merge = DT_NEW_ARRAY(in->arena, int, n_units), *across = DT_NEW_ARRAY(in->arena, int, n_units);
     cross_first(&w);
-    for (int c = 0; c < w.staged->n_crossings && w.n > 0; c++)
-        for (int u = 0; u < n_units; u++)
-            if (comes_before(&w, c, u) && comes_early(&w, c)) cross(&w, c, 0, DT_OPERATION_START);
+    for (int m = 0; m <= memory->n_together; m++) start_arrivals(&w, m);
     for (int t = 0; t < order->n; t++) {
         const dt_stage_unit *unit = &w.staged->segments[s].units[order->tasks[t].unit];
         const dt_layer kernels = {.first = unit->first, .end = unit->end};
         int u = order->tasks[t].unit, m = order->tasks[t].microbatch;
-        await_sent(&w, u == first_unit ? m - memory->n_together : m);
+        make_room(&w, u, m, u == first_unit);
         receive(&w, u, m);
         dt_builder_add_kernels(in, s, unit->first, unit->end, m, m + 1);
         merge[u] = dt_builder_add_merges(in, segment, &kernels, &memory->sums, m, merge[u]);
         across[u] = dt_builder_add_merges(in, segment, &kernels, &memory->sums_across, m, across[u]);
         send(&w, u, m);
     }
-    for (int m = 0; m < w.n; m++) await_sent(&w, m);
+    for (int m = 0; m < w.n; m++) await_sent(&w, m, n_units);
 }
 
 void dt_builder_add_results(builder *in) {

@@ -41,6 +41,20 @@ static void limit(const simulation *in, stage *one) {
     one->most = (most < in->n_stages ? (int)most : in->n_stages) + (n_units > 2);
 }
 
+/* When others have places for what a stage may have sent of the microbatch in whose place it begins another one (DBL_MAX: not known yet). One that
+ * ends before others begin would run ahead of them, who could not take what it sends. */
+static double room_from(const simulation *in, int s, int microbatch) {
+    double ready = 0;
+    for (int r = 0; r < in->n_stages; r++) {
+        const stage *other = &in->stages[r];
+        int sent = microbatch - in->stages[s].most; /* there is a place for it when the one before begins */
+        if (r == s || other->first < 0 || sent <= other->most) continue;
+        if (other->n_begun < sent) return DBL_MAX;
+        if (in->ends[other->first][sent - 1] > ready) ready = in->ends[other->first][sent - 1];
+    }
+    return ready;
+}
+
 /* The unit that the stage goes on with at some time, the furthest one; -1: none can be. *soonest: when one may, that waits for another stage. */
 static int next_unit(const simulation *in, int s, double now, double *soonest) {
     const stage *one = &in->stages[s];
@@ -49,7 +63,8 @@ static int next_unit(const simulation *in, int s, double now, double *soonest) {
         bool begins = u == one->first && one->n_begun - one->n_ended >= one->most;
         if (in->segment->units[u].stage != s || m == in->n_microbatches || begins) continue;
         if (u > 0 && in->n_done[u - 1] <= m) continue;
-        double ready = u > 0 ? in->ends[u - 1][m] : 0;
+        double ready = u > 0 ? in->ends[u - 1][m] : 0, room = u == one->first ? room_from(in, s, m) : 0;
+        if (room > ready) ready = room;
         if (ready <= now) return u;
         if (ready < *soonest) *soonest = ready;
     }
@@ -70,44 +85,66 @@ static void run(simulation *in, int s, int u, double now, dt_arena *arena) {
 /* The next task of all that begins soonest, of several the one of the first stage. */
 static bool advance(simulation *in, dt_arena *arena) {
     int best = -1, best_unit = -1;
-    double begin = DBL_MAX;
+    double soonest_begin = DBL_MAX;
     for (int s = 0; s < in->n_stages; s++) {
         double now = in->stages[s].free, soonest = DBL_MAX;
         int u = next_unit(in, s, now, &soonest);
         if (u < 0 && soonest < DBL_MAX) u = next_unit(in, s, now = soonest, &soonest);
-        if (u < 0 || now >= begin) continue;
+        if (u < 0 || now >= soonest_begin) continue;
         best = s;
         best_unit = u;
-        begin = now;
+        soonest_begin = now;
     }
-    if (best >= 0) run(in, best, best_unit, begin, arena);
+    if (best >= 0) run(in, best, best_unit, soonest_begin, arena);
     return best >= 0;
+}
+
+static void begin(simulation *in, const int *most, dt_arena *arena) {
+    in->stages = DT_NEW_ARRAY(arena, stage, in->n_stages);
+    in->n_done = DT_NEW_ARRAY(arena, int, in->segment->n_units);
+    for (int s = 0; s < in->n_stages; s++) {
+        stage *one = &in->stages[s];
+        one->first = one->last = -1;
+        for (int u = 0; u < in->segment->n_units; u++) {
+            if (in->segment->units[u].stage != s) continue;
+            if (one->first < 0) one->first = u;
+            one->last = u;
+        }
+        if (most[s] > 0)
+            one->most = most[s];
+        else
+            limit(in, one);
+    }
+}
+
+/* Stages have places for as many as were under way: again with these, where there were fewer than might be. */
+static void simulate(simulation *in, dt_arena *arena) {
+    int *most = DT_NEW_ARRAY(arena, int, in->n_stages);
+    bool is_fewer = true;
+    while (is_fewer) {
+        begin(in, most, arena);
+        while (advance(in, arena)) {
+        }
+        is_fewer = false;
+        for (int s = 0; s < in->n_stages; s++) {
+            most[s] = in->stages[s].n_in_flight > 1 ? in->stages[s].n_in_flight : 1;
+            is_fewer |= most[s] < in->stages[s].most;
+        }
+    }
 }
 
 const dt_stage_order *dt_stage_orders(const dt_staged_segment *segment, int n_stages, int n_microbatches, dt_arena *arena) {
     dt_stage_order *made = DT_NEW_ARRAY(arena, dt_stage_order, n_stages);
     simulation in = {.segment = segment, .n_stages = n_stages, .n_microbatches = n_microbatches};
     double end = 0;
-    in.stages = DT_NEW_ARRAY(arena, stage, n_stages);
-    in.n_done = DT_NEW_ARRAY(arena, int, segment->n_units);
     in.ends = DT_NEW_ARRAY(arena, double *, segment->n_units);
     for (int u = 0; u < segment->n_units; u++) in.ends[u] = DT_NEW_ARRAY(arena, double, n_microbatches);
-    for (int s = 0; s < n_stages; s++) {
-        in.stages[s].first = in.stages[s].last = -1;
-        for (int u = 0; u < segment->n_units; u++) {
-            if (segment->units[u].stage != s) continue;
-            if (in.stages[s].first < 0) in.stages[s].first = u;
-            in.stages[s].last = u;
-        }
-        limit(&in, &in.stages[s]);
-    }
-    while (advance(&in, arena)) {
-    }
+    simulate(&in, arena);
     for (int s = 0; s < n_stages; s++)
         if (in.stages[s].free > end) end = in.stages[s].free;
     for (int s = 0; s < n_stages; s++) {
         const stage *one = &in.stages[s];
-        made[s] = (dt_stage_order){(int)one->tasks.n, one->tasks.items, one->n_in_flight > 1 ? one->n_in_flight : 1, one->busy, end};
+        made[s] = (dt_stage_order){(int)one->tasks.n, one->tasks.items, one->most, one->busy, end};
     }
     return made;
 }

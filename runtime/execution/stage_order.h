@@ -6,6 +6,9 @@
  * on each of S stages that is the schedule of Narayanan et al., PipeDream (SOSP 2019) and Memory-Efficient Pipeline-Parallel DNN Training (ICML
  * 2021): stage s has S - s under way, and of m microbatches' time each stage is idle for (S - 1) / m.
  *
+ * A stage has places for what comes of the microbatches under way, and of one more. Who is ahead of that waits, so that what a stage sends of a
+ * microbatch can be taken before it puts another one in its place: no order waits for ever.
+ *
  * A pure function of numbers, which every process computes for all stages. */
 #ifndef DT_RUNTIME_EXECUTION_STAGE_ORDER_H
 #define DT_RUNTIME_EXECUTION_STAGE_ORDER_H

@@ -72,8 +72,23 @@ static void touch(staging *in, int buffer, int stage, int segment, int unit) {
     in->where[root] |= dt_stage_only(stage);
 }
 
+/* What combines shards of a microbatch behind the first n kernels: who runs the last of these does it, and has made the target. */
+static void combine_within(staging *in, int s, int n, int stage, int unit) {
+    const dt_artifact_segment *segment = &in->function->segments[s];
+    for (int c = 0; c < segment->n_collectives; c++) {
+        const dt_artifact_collective *one = &segment->collectives[c];
+        if (!one->is_within || one->complete_after != n) continue;
+        int target = number_of(in, root_of(in, one->target));
+        in->collectives[s][c] = dt_stage_only(stage);
+        touch(in, one->source, stage, s, unit);
+        made_by(in, target, stage, s, unit);
+        in->has[target] |= dt_stage_only(stage);
+    }
+}
+
 static void follow_units(staging *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
+    in->segments[s].collectives = in->collectives[s] = DT_NEW_ARRAY(in->arena, dt_stage_set, segment->n_collectives);
     DT_LIST(dt_stage_unit) units = {0};
     for (int i = 0; i < segment->n_replica_kernels; i++) {
         int k = segment->replica_kernels[i], stage = in->stages[k];
@@ -91,15 +106,17 @@ static void follow_units(staging *in, int s) {
             }
         }
         for (int b = 0; b < kernel->n_buffers; b++) want(in, kernel->buffers[b], dt_stage_only(stage));
+        combine_within(in, s, i + 1, stage, (int)units.n - 1);
     }
-    in->segments[s] = (dt_staged_segment){.n_units = (int)units.n, .units = units.items};
+    in->segments[s].n_units = (int)units.n;
+    in->segments[s].units = units.items;
 }
 
 static void follow_collectives(staging *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
-    in->segments[s].collectives = in->collectives[s] = DT_NEW_ARRAY(in->arena, dt_stage_set, segment->n_collectives);
     for (int c = 0; c < segment->n_collectives; c++) {
         const dt_artifact_collective *one = &segment->collectives[c];
+        if (one->is_within) continue;
         const dt_artifact_buffer *source = root_of(in, one->source), *target = root_of(in, one->target);
         int from = number_of(in, source), to = number_of(in, target), stage = in->where[from] != 0 ? in->maker[from] : 0;
         in->where[to] = is_of_microbatches(source->space) ? dt_stage_only(stage) : in->where[from];

@@ -143,7 +143,8 @@ static dt_status *too_many(const cutter *in, int n_stages, int n_groups) {
             "the same parameters are on one; leave the option out",
             n_stages, in->artifact->path);
     return dt_error(DT_INVALID_ARGUMENT,
-                    "--stages %d: the layers of %s can be cut into at most %d stages: layers with the same parameters are on one; use --stages %d",
+                    "--stages %d: the layers of %s can be cut into at most %d stages, of layers of at least 256 KiB of parameters each, where layers "
+                    "with the same parameters are on one; use --stages %d",
                     n_stages, in->artifact->path, n_groups, n_groups);
 }
 

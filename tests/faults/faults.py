@@ -1,8 +1,9 @@
 """faults: processes of a run are killed, or stopped, at random moments; each time the run names the right one, ends in time, and goes on from its newest
 checkpoint to the bits of a run that nothing disturbed.
 
-    faults.py N [SEED [shares|shards]]      N times SIGKILL, N times SIGSTOP; of processes that have parameters in shares (--shard-parameters), or some of a
-                                            model's shards each (--shards-over): every second run goes on in another layout, with these or without
+    faults.py N [SEED [shares|shards|stages]]      N times SIGKILL, N times SIGSTOP; of processes that have parameters in shares (--shard-parameters), some of
+                                                   a model's shards each (--shards-over), or some of its layers, and some shards or all of these (--stages):
+                                                   every second run goes on in another layout, with these or without
 """
 import concurrent.futures
 import os
@@ -40,6 +41,10 @@ def over(k):
     return ("--shards-over", str(k))
 
 
+def staged(s):
+    return ("--stages", str(s))
+
+
 KINDS = {
     "": Kind(((),)),
     "shares": Kind((("--shard-parameters",),),
@@ -48,11 +53,15 @@ KINDS = {
     "shards": Kind((over(2), over(4)),
                    ((2, "cpu:2x1", *over(2)), (4, "cpu:1x1", *over(2)), (4, "cpu:1x1", *over(4)), (6, "cpu:1x1", *over(2)), (3, "cpu:1x1"), (1, "cpu:2x1")),
                    "x = dense(x, units: 64, activation: relu, shard: columns)\n    x = dense(x, units: 32, shard: rows)", 12),
+    "stages": Kind((staged(2), (*staged(2), *over(2)), staged(4)),
+                   ((2, "cpu:2x1", *staged(2)), (4, "cpu:1x1", *staged(2)), (4, "cpu:1x1", *staged(2), *over(2)), (3, "cpu:1x1", *staged(3)), (6, "cpu:1x1", *staged(3), *over(2)),
+                    (4, "cpu:1x1", *staged(4)), (2, "cpu:2x1", *over(2)), (3, "cpu:1x1"), (1, "cpu:2x1")),
+                   "for i in 0..2 { x = dense(dense(x, units: 512, activation: relu, shard: columns), units: 160, shard: rows) }", 6),
 }
 NAME = "".join(sys.argv[3:])
 KIND = KINDS[NAME]
 NET = PROGRAM.replace("x = dense(x, units: 32, activation: relu)", KIND.layers)
-if NAME == "shards":
+if NAME in ("shards", "stages"):
     NET = NET.replace("\ndata ", f"\nmesh model = {N_SHARDS}\n\ndata ", 1)
 ARTIFACT = compile_program(NET.replace("batch(32)", "batch(16)"), "net")
 DATA = write_data(FOLDER / "data", n=1000, n_test=60)
@@ -61,12 +70,18 @@ FLAGS = ["--data", DATA, "--replicas", N_PROCESSES, "--seed", 3, "--epochs", KIN
 
 def place(process, flags):
     """What messages say of where it is in the mesh."""
-    if "--shards-over" not in flags:
+    settings = {name: int(n) for name, n in zip(flags[::2], flags[1::2])}
+    k, n_stages = settings.get("--shards-over", 1), settings.get("--stages", 1)
+    if k * n_stages == 1:
         return ""
-    k = int(flags[-1])
-    n = N_SHARDS // k
+    n, n_data = N_SHARDS // k, N_PROCESSES // (k * n_stages)
     first = process % k * n
-    return f"(data {process // k}, " + (f"shard {first} of" if n == 1 else f"shards {first} to {first + n - 1} of") + f" {N_SHARDS})"
+    said = f"data {process // k % n_data}"
+    if n_stages > 1:
+        said += f", stage {process // (k * n_data)}"
+    if k > 1:
+        said += f", shard {first} of {N_SHARDS}" if n == 1 else f", shards {first} to {first + n - 1} of {N_SHARDS}"
+    return f"({said})"
 
 
 def goes_on_elsewhere(folder, numbers):

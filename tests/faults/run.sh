@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Kills N processes of runs at random moments, and stops N, and sees that each is named and that its run goes on to the undisturbed bits.
 #
-#   tests/faults/run.sh N [SEED [shares|shards]]      shares: with --shard-parameters; shards: with --shards-over
+#   tests/faults/run.sh N [SEED [shares|shards|stages]]      with --shard-parameters, --shards-over, or --stages
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '2,4p' "$0"; exit 2; }
 source=$(cd "$(dirname "$0")/../.." && pwd)

@@ -1,10 +1,10 @@
-"""Four faults at random moments, and two where processes hold shards of a model: tests/faults/faults.py."""
+"""Four faults at random moments, and two where processes hold shards of a model, or layers: tests/faults/faults.py."""
 import os
 import pathlib
 import subprocess
 import sys
 
 faults = pathlib.Path(os.environ["DT_SOURCE"]) / "tests/faults/faults.py"
-for arguments in (["2"], ["1", "1", "shards"]):
+for arguments in (["2"], ["1", "1", "shards"], ["1", "1", "stages"]):
     if subprocess.run([sys.executable, faults, *arguments]).returncode != 0:
         sys.exit(1)

@@ -1,5 +1,5 @@
-"""A model in shards trains to the same bytes in any mesh of processes and devices, resumed in another one too. Each triple of a program, a precision, numbers of
-replicas, shards, processes, … is in one of the trainings (tests/support/mesh.py)."""
+"""A model in shards and stages trains to the same bytes in any mesh of processes and devices, resumed in another one too. Each triple of a program, a
+precision, numbers of replicas, shards, stages, processes, … is in one of the trainings (tests/support/mesh.py)."""
 import os
 import sys
 

@@ -1,5 +1,5 @@
-"""mesh: trainings of models in shards over any mesh of processes and devices, interrupted and gone on with in another one, beside one process of one core that
-is not interrupted: the same bytes for each number of replicas and of shards."""
+"""mesh: trainings of models in shards and stages over any mesh of processes and devices, interrupted and gone on with in another one, beside one process of one
+core that is not interrupted: the same bytes for each number of replicas and of shards."""
 import functools
 import os
 import pathlib
@@ -21,6 +21,7 @@ FACTORS = {
     "shards": (1, 2, 4),
     "processes": (1, 2, 4),
     "over": (1, 2, 4),  # of these the shards are spread over
+    "stages": (1, 2),  # of 2 the model is wide, so that it can be cut
     "devices": (1, 2),  # of each
     "resumed": (False, True),  # in another mesh, in the middle of an epoch
 }
@@ -28,11 +29,11 @@ FACTORS = {
 
 def fits(row):
     """Each device of a group of processes has a replica."""
-    groups, rest = divmod(row["processes"], row["over"])
+    groups, rest = divmod(row["processes"], row["over"] * row["stages"])
     return rest == 0 and row["shards"] % row["over"] == 0 and groups * row["devices"] <= row["replicas"]
 
 
-def gpt():
+def gpt(wide):
     """A tied table; a norm of all gradients, by which they are clipped; dropout. The last of an epoch's batches is short."""
     np.save(layouts.DATA / "text.npy", np.random.default_rng(2).integers(0, 256, size=(37, 17)).astype(np.uint8))
     text = (SOURCE / "tests/twins/gpt.dt").read_text()
@@ -44,10 +45,10 @@ step evaluate(text: u8[B, context + 1]) from test_set {
 }
 step predict(text: u8[B, context + 1]) { return logits: Gpt(i32(text)[:, :-1]) }
 """
-    return text, ("-Dwidth=32", "-Dcontext=16", "-Dlayers=2"), ("text.npy",)
+    return text, (f"-Dwidth={96 if wide else 32}", "-Dcontext=16", f"-Dlayers={3 if wide else 2}"), ("text.npy",)
 
 
-def bert():
+def bert(wide):
     """A vocabulary in shards, whose table is tied too; four heads, what is padded, weights of predictions."""
     random = np.random.default_rng(3)
     token = random.integers(1, 212, size=(37, 16)).astype(np.int32)
@@ -65,47 +66,50 @@ step evaluate(masked: i32[B, context], position: i32[B, predictions], label: i32
     report loss: mean(sparse_categorical_crossentropy(label, MaskedLm(masked, masked != 0, position)), weight: weight)
 }
 step predict(masked: i32[B, context], position: i32[B, predictions]) { return logits: MaskedLm(masked, masked != 0, position) }
-""", ("-Dwidth=32", "-Dcontext=16", "-Dpredictions=4", "-Dheads=4"), ("masked.npy", "position.npy")
+""", (f"-Dwidth={96 if wide else 32}", f"-Dlayers={3 if wide else 2}", "-Dcontext=16", "-Dpredictions=4", "-Dheads=4"), ("masked.npy", "position.npy")
 
 
-def perceptron():
+def perceptron(wide):
     """Norms of each parameter and of its step, as LAMB takes them; dropout."""
     text = SPLIT.replace("mesh model = 4", "option shards = 1\nmesh model = shards").replace("batch(24)", f"batch({BATCH})").replace("take(50)", "take(19)")
     start, end = text.index("    apply("), text.index("    report loss: mean(loss), greatest")
     text = text[:start] + "    minimize(loss, lamb(learning_rate: 0.01, weight_decay: 0.01))\n" + text[end:]
-    return text.replace("shuffle(90)", "take(37) | shuffle(37)"), (), ("a.npy", "b.npy")
+    text = text.replace("shuffle(90)", "take(37) | shuffle(37)")
+    return text.replace("units: 32", "units: 132") if wide else text, (), ("a.npy", "b.npy")
 
 
 PROGRAMS = {"gpt": gpt, "bert": bert, "perceptron": perceptron}
 
 
 @functools.cache
-def case_of(program, precision, shards):
-    text, flags, inputs = PROGRAMS[program]()
+def case_of(program, precision, shards, wide):
+    text, flags, inputs = PROGRAMS[program](wide)
     flags = (*flags, f"-Dshards={shards}", *(("--precision", precision) if precision != "f32" else ()))
-    return layouts.Case(f"{program}_{precision}_{shards}", text, BATCH, *flags, inputs=inputs)
+    return layouts.Case(f"{program}_{precision}_{shards}_{wide}", text, BATCH, *flags, inputs=inputs)
 
 
 @functools.cache
-def wanted(program, precision, replicas, shards):
+def wanted(program, precision, replicas, shards, wide):
     """Of one process of one core: (weights and slots, reports, evaluation, predictions)."""
-    return layouts.train_one(case_of(program, precision, shards), replicas)
+    return layouts.train_one(case_of(program, precision, shards, wide), replicas)
 
 
 def another(row):
-    """A mesh for the same replicas and shards; this one where there is no other."""
-    meshes = rows_of({name: FACTORS[name] if name in ("processes", "over", "devices") else (value, ) for name, value in row.items()}, fits)
+    """A mesh for the same replicas and shards; this one where there is no other. A model that is not wide stays in one stage."""
+    free = ("processes", "over", "devices", *(["stages"] if row["stages"] > 1 else []))
+    meshes = rows_of({name: FACTORS[name] if name in free else (value, ) for name, value in row.items()}, fits)
     return meshes[(meshes.index(row) + len(meshes) // 2) % len(meshes)]
 
 
 def found(row):
-    case = case_of(row["program"], row["precision"], row["shards"])
+    case = case_of(row["program"], row["precision"], row["shards"], row["stages"] > 1)
     folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
     checkpoints = ["--checkpoint-dir", folder / "ck"]
 
     def run(verb, mesh, *flags, replicas=case.flags(row["replicas"])):
         return layouts.mpirun("openmpi", mesh["processes"], verb, case, *replicas, "--devices", f"cpu:{mesh['devices']}x1",
-                              *(["--shards-over", mesh["over"]] if mesh["over"] > 1 else []), *checkpoints, *flags)
+                              *(["--shards-over", mesh["over"]] if mesh["over"] > 1 else []),
+                              *(["--stages", mesh["stages"]] if mesh["stages"] > 1 else []), *checkpoints, *flags)
 
     mesh = row
     if row["resumed"]:
@@ -120,7 +124,7 @@ def found(row):
 
 def compare(row):
     what_it_is = ", ".join(f"{name} {value}" for name, value in row.items())
-    one = wanted(row["program"], row["precision"], row["replicas"], row["shards"])
+    one = wanted(row["program"], row["precision"], row["replicas"], row["shards"], row["stages"] > 1)
     check(one[0] and len(one[1]) >= 2 and one[3], f"{what_it_is}: there is nothing to compare: {one[1]}")
     for what, mine, other in zip(("weights", "reports", "evaluation", "predictions"), found(row), one):
         if row["resumed"] and what == "reports":
@@ -134,6 +138,6 @@ def compare_all(strength):
     rows = cover(FACTORS, fits, strength)
     for row in rows:
         compare(row)
-    bits = [wanted("gpt", "f32", 4, shards)[0] for shards in (1, 4)]
+    bits = [wanted("gpt", "f32", 4, shards, False)[0] for shards in (1, 4)]
     check(bits[0] != bits[1], "4 shards leave the bits of one: the comparison cannot fail")
     print(f"{len(rows)} meshes, with each {('', 'value', 'pair', 'triple')[strength]} of values", flush=True)

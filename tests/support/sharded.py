@@ -148,6 +148,34 @@ step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
 }
 """
 
+# A model's layers are called again and again, with others between: a microbatch comes by the same stage many times.
+SHARED = """
+use nn, optimizers
+
+data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
+data test_set  = npy("a.npy", "b.npy") | take(50) | batch(24)
+
+layer cell(x: f32[B, N]) { return x + dense(x, units: N, activation: tanh) }
+
+model Cells(a: f32[B, 264]) -> f32[B, 264] { return cell(cell(a)) }
+
+model Net(a: f32[B, 6]) -> f32[B, 1] {
+    x = dense(a, units: 264)
+    for i in 0..2 { x = dense(Cells(x), units: 264, activation: tanh) }
+    return dense(x + Cells(x), units: 1)
+}
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    loss = mean(square(Net(a) - b[:, :1]), axis: 1)
+    minimize(loss, adam(learning_rate: 0.003))
+    report loss: mean(loss)
+}
+
+step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
+    report loss: mean(mean(square(Net(a) - b[:, :1]), axis: 1))
+}
+"""
+
 # A model in shards: columns, then rows, with dropout between; a norm of all gradients.
 SPLIT = """
 use nn, optimizers
@@ -187,7 +215,7 @@ step predict(a: f32[B, 6], b: f32[B, 6]) {
 
 
 def case(name, *flags):
-    """NET with one of the updates; "norms", "gpt", "gan", "rows", "twice", "every": of all optimizers."""
+    """NET with one of the updates; "norms", "gpt", "gan", "rows", "twice", "shared", "split", "every": of all optimizers."""
     if name in UPDATES:
         text = NET.replace("UPDATE", UPDATES[name]).replace("PENALTY", {"penalty": PENALTY, "loop": LOOP}.get(name, ""))
         if name == "loop":
@@ -201,6 +229,11 @@ def case(name, *flags):
         return layouts.Case(name, (EXAMPLES / "gan.dt").read_text().replace(".gz", "") + GAN_EVALUATE, 16, *flags)
     if name in ("rows", "twice"):
         return layouts.Case(name, ROWS if name == "rows" else TWICE, 24, *flags, rows=12)
+    if name == "split":
+        between = "x + dense(dense(x, units: 512, activation: tanh, shard: columns), units: 264, shard: rows)"  # columns and rows can be cut apart
+        return layouts.Case(name, SPLIT.replace("units: 32", "units: 264").replace("part(x) }", between + " }"), 24, *flags, inputs=["a.npy", "b.npy"])
+    if name == "shared":
+        return layouts.Case(name, SHARED, 24, *flags)
     if name == "every":
         return layouts.Case(name, (EXAMPLES.parent / "tests/programs/every_optimizer.dt").read_text(), 24, *flags)
     return layouts.Case(name, NORMS, 24, *flags)

@@ -44,8 +44,15 @@ static void forwards_and_backwards(void **state) {
 
 /* ---- messages that wait for their receivers ---- */
 
+/* What a stage makes of a microbatch in unit `after`, and another one needs for unit `before`. */
+typedef struct crossing {
+    int after, before;
+} crossing;
+
 typedef struct run {
     const dt_staged_segment *segment;
+    const crossing *crossings;
+    int n_crossings;
     const dt_stage_order *orders;
     int n_stages, n_microbatches;
     int at[DT_MOST_STAGES];   /* tasks that a stage has begun */
@@ -54,33 +61,50 @@ typedef struct run {
     int flying[DT_MOST_STAGES];
 } run;
 
-static bool crosses(const run *r, int unit) {
-    return unit + 1 < r->segment->n_units && r->segment->units[unit].stage != r->segment->units[unit + 1].stage;
-}
-
-/* What unit `unit` has sent of a microbatch has come: the receiver takes one ahead, when it goes on with the one before. */
-static bool has_come(const run *r, int unit, int microbatch) {
-    return !crosses(r, unit) || (r->done[unit] > microbatch && (microbatch == 0 || r->done[unit + 1] >= microbatch));
-}
+static int stage_of(const run *r, int unit) { return r->segment->units[unit].stage; }
 
 static int first_unit(const run *r, int stage) {
     int u = 0;
-    while (r->segment->units[u].stage != stage) u++;
+    while (stage_of(r, u) != stage) u++;
     return u;
 }
 
-/* A stage sends, and goes on; before it does more with a microbatch, or with another one in its place, what it has sent of it has come. */
+/* The receiver has places for one more than are in flight, and takes one ahead when it begins the one before. */
+static bool has_come(const run *r, const crossing *c, int microbatch) {
+    int to = stage_of(r, c->before);
+    return r->done[c->after] > microbatch && (microbatch <= r->orders[to].n_in_flight || r->done[first_unit(r, to)] >= microbatch);
+}
+
+/* A stage sends, and goes on. What it has sent of a microbatch has come before it does what is after the unit that needs it, or puts another one in
+ * its place. */
 static bool can_begin(const run *r, int s, dt_stage_task task) {
-    int place_of = task.unit == first_unit(r, s) ? task.microbatch - r->orders[s].n_in_flight : task.microbatch;
+    bool is_first = task.unit == first_unit(r, s);
+    int place_of = is_first ? task.microbatch - r->orders[s].n_in_flight : task.microbatch;
     if (task.unit > 0 && r->done[task.unit - 1] <= task.microbatch) return false;
-    for (int u = 0; u < r->segment->n_units && place_of >= 0; u++)
-        if (r->segment->units[u].stage == s && r->done[u] > place_of && !has_come(r, u, place_of)) return false;
+    for (int c = 0; c < r->n_crossings && place_of >= 0; c++) {
+        const crossing *one = &r->crossings[c];
+        bool is_sent = stage_of(r, one->after) == s && r->done[one->after] > place_of;
+        if (is_sent && (is_first || one->before < task.unit) && !has_come(r, one, place_of)) return false;
+    }
     return true;
+}
+
+/* From each unit to the next one on another stage, and some past others. */
+static int make_crossings(const dt_staged_segment *segment, crossing *made) {
+    int n = 0;
+    for (int after = 0; after < segment->n_units; after++)
+        for (int before = after + 1; before < segment->n_units; before++)
+            if (segment->units[after].stage != segment->units[before].stage && (before == after + 1 || rand() % 4 == 0))
+                made[n++] = (crossing){after, before};
+    return n;
 }
 
 static void run_all(const dt_staged_segment *segment, int n_stages, int n_microbatches) {
     dt_arena *arena = dt_arena_create();
+    static crossing crossings[MOST_UNITS * MOST_UNITS];
     run r = {.segment = segment,
+             .crossings = crossings,
+             .n_crossings = make_crossings(segment, crossings),
              .orders = dt_stage_orders(segment, n_stages, n_microbatches, arena),
              .n_stages = n_stages,
              .n_microbatches = n_microbatches};
