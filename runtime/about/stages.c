@@ -48,30 +48,33 @@ static double flops_of(const dt_about_step *step, const dt_artifact_kernel *kern
 
 /* ---- the table ---- */
 
-/* How long the stage computes, and all of them take, of all segments; and the most microbatches under way. */
-static dt_stage_order sum_of(const dt_about_step *step, int stage, dt_arena *arena) {
+/* How long each stage computes, and all of them take, of all segments; and the most microbatches under way. */
+static const dt_stage_order *sums_of(const dt_about_step *step, dt_arena *arena) {
     const dt_artifact_function *function = &step->artifact->functions[step->function];
-    dt_stage_order sum = {.n_in_flight = 1};
+    dt_stage_order *sums = DT_NEW_ARRAY(arena, dt_stage_order, step->stages->n);
+    for (int i = 0; i < step->stages->n; i++) sums[i].n_in_flight = 1;
     for (int s = 0; s < function->n_segments; s++) {
         const dt_staged_segment *segment = &step->stages->functions[step->function].segments[s];
-        dt_stage_order order = dt_stage_orders(segment, step->stages->n, step->n_microbatches, arena)[stage];
-        if (segment->n_units == 0) continue;
-        sum.busy += order.busy;
-        sum.end += order.end;
-        if (order.n_in_flight > sum.n_in_flight) sum.n_in_flight = order.n_in_flight;
+        const dt_stage_order *orders = dt_stage_orders(segment, step->stages->n, step->n_microbatches, arena);
+        for (int i = 0; i < step->stages->n && segment->n_units > 0; i++) {
+            sums[i].busy += orders[i].busy;
+            sums[i].end += orders[i].end;
+            if (orders[i].n_in_flight > sums[i].n_in_flight) sums[i].n_in_flight = orders[i].n_in_flight;
+        }
     }
-    return sum;
+    return sums;
 }
 
 static void say_mib(dt_text *text, int width, double bytes) { dt_text_format(text, "  %*.1f MiB", width - 4, bytes / (1 << 20)); }
 
 void dt_about_stages(const dt_about_step *step, dt_text *text, dt_arena *arena) {
     double all = 0;
-    for (int s = 0; s < step->stages->n; s++) all += sum_of(step, s, arena).busy;
+    const dt_stage_order *sums = sums_of(step, arena);
+    for (int s = 0; s < step->stages->n; s++) all += sums[s].busy;
     dt_text_format(text, "    %d stages, for the %d microbatches of a process\n", step->stages->n, step->n_microbatches);
     dt_text_append(text, "      stage  arithmetic    idle  under way    parameters        states     gradients  a microbatch\n");
     for (int s = 0; s < step->stages->n; s++) {
-        const dt_stage_order order = sum_of(step, s, arena);
+        const dt_stage_order order = sums[s];
         process here;
         lay_out(step, s, &here, arena);
         double scratch = (double)here.memory.scratch_space.stride + (double)here.domain.staged->arrival_bytes;
@@ -102,7 +105,7 @@ void dt_about_seconds(const dt_about_step *step, const dt_about_rates *rates, co
     }
     longest = plain * step->n_microbatches;
     if (step->stages != NULL) {
-        longest = sum_of(step, 0, arena).end;
+        longest = sums_of(step, arena)[0].end;
         for (int s = 0; s < function->n_segments; s++) latencies += step->stages->functions[step->function].segments[s].n_units;
         bytes += traffic->stage_bytes * latencies;
     }

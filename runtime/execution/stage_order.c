@@ -6,7 +6,8 @@
 
 typedef struct stage {
     int first, last; /* of its units; -1: it has none */
-    int most;        /* microbatches under way */
+    DT_LIST(int) units;
+    int most; /* microbatches under way */
     int n_begun, n_ended;
     double free; /* from then on */
     double busy;
@@ -17,6 +18,7 @@ typedef struct stage {
 typedef struct simulation {
     const dt_staged_segment *segment;
     int n_stages, n_microbatches;
+    int last_first; /* the furthest unit of those with which stages begin */
     stage *stages;
     int *n_done;   /* [n_units] microbatches */
     double **ends; /* [n_units][n_microbatches] */
@@ -45,10 +47,10 @@ static void limit(const simulation *in, stage *one) {
  * ends before others begin would run ahead of them, who could not take what it sends. */
 static double room_from(const simulation *in, int s, int microbatch) {
     double ready = 0;
-    for (int r = 0; r < in->n_stages; r++) {
+    for (int r = 0; r < in->n_stages && in->stages[s].last < in->last_first; r++) {
         const stage *other = &in->stages[r];
         int sent = microbatch - in->stages[s].most; /* there is a place for it when the one before begins */
-        if (r == s || other->first < 0 || sent <= other->most) continue;
+        if (other->first < in->stages[s].last || sent <= other->most) continue;
         if (other->n_begun < sent) return DBL_MAX;
         if (in->ends[other->first][sent - 1] > ready) ready = in->ends[other->first][sent - 1];
     }
@@ -58,10 +60,10 @@ static double room_from(const simulation *in, int s, int microbatch) {
 /* The unit that the stage goes on with at some time, the furthest one; -1: none can be. *soonest: when one may, that waits for another stage. */
 static int next_unit(const simulation *in, int s, double now, double *soonest) {
     const stage *one = &in->stages[s];
-    for (int u = one->last; u >= one->first && u >= 0; u--) {
-        int m = in->n_done[u];
+    for (size_t i = one->units.n; i-- > 0;) {
+        int u = one->units.items[i], m = in->n_done[u];
         bool begins = u == one->first && one->n_begun - one->n_ended >= one->most;
-        if (in->segment->units[u].stage != s || m == in->n_microbatches || begins) continue;
+        if (m == in->n_microbatches || begins) continue;
         if (u > 0 && in->n_done[u - 1] <= m) continue;
         double ready = u > 0 ? in->ends[u - 1][m] : 0, room = u == one->first ? room_from(in, s, m) : 0;
         if (room > ready) ready = room;
@@ -109,7 +111,9 @@ static void begin(simulation *in, const int *most, dt_arena *arena) {
             if (in->segment->units[u].stage != s) continue;
             if (one->first < 0) one->first = u;
             one->last = u;
+            dt_list_push(arena, &one->units, u);
         }
+        if (one->first > in->last_first) in->last_first = one->first;
         if (most[s] > 0)
             one->most = most[s];
         else
