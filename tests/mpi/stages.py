@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import layouts
-from sharded import SHARED, case, goes_on, new_folder, train
+from sharded import AGAIN, case, goes_on, new_folder, train
 from training import check, finish
 
 
@@ -26,7 +26,7 @@ layouts.compare("openmpi", case("gan"), 4, [(2, 1)], *stages(2))
 for name in ("penalty", "loop", "rows", "twice"):
     layouts.compare("openmpi", case(name), 4, [(2, 2)], *stages(2))
 for n in (2, 3):
-    layouts.compare("openmpi", case("shared"), 6, [(n, 1)], *stages(n))
+    layouts.compare("openmpi", case("again"), 6, [(n, 1)], *stages(n))
 layouts.compare("openmpi", case("split"), 6, [(3, 1)], *stages(3))
 layouts.compare("openmpi", case("split"), 6, [(8, 1)], *stages(4), "--shards-over", 2)
 layouts.compare("openmpi", case("gpt", "-D", "shards=2"), 4, [(2, 1), (4, 1)], *stages(2))
@@ -37,7 +37,7 @@ goes_on(case("lamb"), 8, [(4, 1, *stages(2), "--shard-optimizer")])
 
 for name, old, new in (("before", "dense(a,", "dense(log(a),"), ("behind", "dense(x + Cells(x)", "dense(log(x + Cells(x))"),
                        ("update", "adam(learning_rate: 0.003)", "sgd(learning_rate: 1e38)")):
-    infinite = layouts.Case(name, SHARED.replace(old, new), 24)
+    infinite = layouts.Case(name, AGAIN.replace(old, new), 24)
     said = {tuple(re.findall(r"train step.*", train(infinite, n, new_folder(), "--epochs", 1, "--check-numerics", *stages(n), expect=1))) for n in (1, 2, 3)}
     check(len(said) == 1 and said != {()}, f"{name}: {said}")
     print(f"{name}: {said}", flush=True)

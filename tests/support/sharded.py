@@ -149,7 +149,7 @@ step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
 """
 
 # A model's layers are called again and again, with others between: a microbatch comes by the same stage many times.
-SHARED = """
+AGAIN = """
 use nn, optimizers
 
 data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
@@ -215,7 +215,7 @@ step predict(a: f32[B, 6], b: f32[B, 6]) {
 
 
 def case(name, *flags):
-    """NET with one of the updates; "norms", "gpt", "gan", "rows", "twice", "shared", "split", "every": of all optimizers."""
+    """NET with one of the updates; "norms", "gpt", "gan", "rows", "twice", "again", "split", "every": of all optimizers."""
     if name in UPDATES:
         text = NET.replace("UPDATE", UPDATES[name]).replace("PENALTY", {"penalty": PENALTY, "loop": LOOP}.get(name, ""))
         if name == "loop":
@@ -232,8 +232,8 @@ def case(name, *flags):
     if name == "split":
         between = "x + dense(dense(x, units: 512, activation: tanh, shard: columns), units: 264, shard: rows)"  # columns and rows can be cut apart
         return layouts.Case(name, SPLIT.replace("units: 32", "units: 264").replace("part(x) }", between + " }"), 24, *flags, inputs=["a.npy", "b.npy"])
-    if name == "shared":
-        return layouts.Case(name, SHARED, 24, *flags)
+    if name == "again":
+        return layouts.Case(name, AGAIN, 24, *flags)
     if name == "every":
         return layouts.Case(name, (EXAMPLES.parent / "tests/programs/every_optimizer.dt").read_text(), 24, *flags)
     return layouts.Case(name, NORMS, 24, *flags)
