@@ -50,7 +50,8 @@ static double room_from(const simulation *in, int s, int microbatch) {
     for (int r = 0; r < in->n_stages && in->stages[s].last < in->last_first; r++) {
         const stage *other = &in->stages[r];
         int sent = microbatch - in->stages[s].most; /* there is a place for it when the one before begins */
-        if (other->first < in->stages[s].last || sent <= other->most) continue;
+        bool takes = in->segment->takers == NULL || dt_stage_is_in(in->segment->takers[s], r);
+        if (!takes || other->first < in->stages[s].last || sent <= other->most) continue;
         if (other->n_begun < sent) return DBL_MAX;
         if (in->ends[other->first][sent - 1] > ready) ready = in->ends[other->first][sent - 1];
     }

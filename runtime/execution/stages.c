@@ -299,8 +299,21 @@ static void settle(staging *functions, int n) {
     } while (changed);
 }
 
+/* Who waits for whom within a segment. */
+static void find_takers(staging *in) {
+    for (int s = 0; s < in->function->n_segments; s++) {
+        dt_stage_set *takers = DT_NEW_ARRAY(in->arena, dt_stage_set, DT_MOST_STAGES);
+        for (size_t c = 0; c < in->crossings.n; c++) {
+            const dt_stage_crossing *one = &in->crossings.items[c];
+            if (one->made == s && one->used == s) takers[one->from] |= dt_stage_only(one->to);
+        }
+        in->segments[s].takers = takers;
+    }
+}
+
 static dt_staged_function finish(staging *in) {
     find_handings(in);
+    find_takers(in);
     for (int b = 0; b < in->function->n_buffers; b++) {
         const dt_artifact_buffer *buffer = &in->function->buffers[b];
         if (buffer->space == DT_MEMORY_VARIABLE) in->has[b] = in->variables[buffer->variable];

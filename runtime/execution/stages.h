@@ -53,6 +53,7 @@ typedef struct dt_stage_handing {
 typedef struct dt_staged_segment {
     int n_units;
     const dt_stage_unit *units;
+    const dt_stage_set *takers;      /* [stages] who takes in this segment what a stage makes in it of a microbatch; NULL: anybody may */
     const dt_stage_set *collectives; /* [n_collectives] who takes part: whose the microbatches' sources are; of what is there once who combines it */
 } dt_staged_segment;
 

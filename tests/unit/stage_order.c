@@ -42,6 +42,27 @@ static void forwards_and_backwards(void **state) {
         }
 }
 
+/* Forwards alone, each stage handing on to the next one: nobody waits for those far behind. */
+static void forwards_alone(void **state) {
+    (void)state;
+    dt_stage_unit units[MOST_UNITS];
+    dt_stage_set takers[DT_MOST_STAGES] = {0};
+    for (int n = 2; n <= DT_MOST_STAGES; n *= 2) {
+        dt_arena *arena = dt_arena_create();
+        for (int s = 0; s < n; s++) {
+            units[s] = (dt_stage_unit){.stage = s, .flops = 1};
+            takers[s] = s + 1 < n ? dt_stage_only(s + 1) : 0;
+        }
+        dt_staged_segment segment = {.n_units = n, .units = units, .takers = takers};
+        const dt_stage_order *orders = dt_stage_orders(&segment, n, 32, arena);
+        for (int s = 0; s < n; s++) {
+            assert_int_equal(orders[s].n_in_flight, 1);
+            assert_true(fabs((orders[s].end - orders[s].busy) / orders[s].busy - (n - 1) / 32.0) < 1e-9);
+        }
+        dt_arena_destroy(arena);
+    }
+}
+
 /* ---- messages that wait for their receivers ---- */
 
 /* What a stage makes of a microbatch in unit `after`, and another one needs for unit `before`. */
@@ -99,12 +120,18 @@ static int make_crossings(const dt_staged_segment *segment, crossing *made) {
     return n;
 }
 
-static void run_all(const dt_staged_segment *segment, int n_stages, int n_microbatches) {
+static void run_all(const dt_staged_segment *given, int n_stages, int n_microbatches, bool knows_takers) {
     dt_arena *arena = dt_arena_create();
     static crossing crossings[MOST_UNITS * MOST_UNITS];
+    dt_stage_set takers[DT_MOST_STAGES] = {0};
+    dt_staged_segment told = *given, *segment = &told;
+    int n_crossings = make_crossings(segment, crossings);
+    for (int c = 0; c < n_crossings; c++)
+        takers[segment->units[crossings[c].after].stage] |= dt_stage_only(segment->units[crossings[c].before].stage);
+    if (knows_takers) segment->takers = takers;
     run r = {.segment = segment,
              .crossings = crossings,
-             .n_crossings = make_crossings(segment, crossings),
+             .n_crossings = n_crossings,
              .orders = dt_stage_orders(segment, n_stages, n_microbatches, arena),
              .n_stages = n_stages,
              .n_microbatches = n_microbatches};
@@ -137,7 +164,7 @@ static void nobody_waits_for_ever(void **state) {
     dt_stage_unit units[MOST_UNITS];
     for (int n = 1; n <= DT_MOST_STAGES; n *= 2) {
         dt_staged_segment segment = straight(units, n, 1, 2);
-        run_all(&segment, n, 3 * n);
+        run_all(&segment, n, 3 * n, true);
     }
     srand(7);
     for (int i = 0; i < 3000; i++) { /* any paths, of any lengths, on which every stage stands */
@@ -148,13 +175,14 @@ static void nobody_waits_for_ever(void **state) {
             if (units[n_units - 1].stage != stage) units[n_units++] = (dt_stage_unit){.stage = stage, .flops = rand() % 20};
         }
         dt_staged_segment segment = {.n_units = n_units, .units = units};
-        run_all(&segment, n, 1 + rand() % 24);
+        run_all(&segment, n, 1 + rand() % 24, i % 2 == 0);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forwards_and_backwards),
+        cmocka_unit_test(forwards_alone),
         cmocka_unit_test(nobody_waits_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
