@@ -107,7 +107,7 @@ void dt_about_seconds(const dt_about_step *step, const dt_about_rates *rates, co
     if (step->stages != NULL) {
         longest = sums_of(step, arena)[0].end;
         for (int s = 0; s < function->n_segments; s++) latencies += step->stages->functions[step->function].segments[s].n_units;
-        bytes += traffic->stage_bytes * latencies;
+        bytes += traffic->stage_bytes * step->stages->n; /* a microbatch on its way forth and back */
     }
     double seconds = plain > 0 ? longest * own / plain * (double)step->rows.microbatch_rows / rates->flops : 0;
     double crossing = latencies * rates->latency + (rates->bandwidth > 0 ? bytes / rates->bandwidth : 0);

@@ -61,6 +61,10 @@ quick, slow = (float(re.search(r"a step may take ([\d.e+-]+) s", info("--process
 check(abs(slow / quick - 2000) < 20, f"2000 times the arithmetic in a second: {quick} s, {slow} s")
 late = float(re.search(r"and ([\d.e+-]+) s in which", info("--processes", 2, "--stages", 2, "--replicas", 8, "--flops", "1T", "--latency", "1m"))[1])
 check(late >= 0.003, f"messages that take a millisecond each cost {late} s")
+heavy = info("--processes", 2, "--stages", 2, "--replicas", 8, "--flops", "1T", "--bandwidth", "1M")
+waits, crosses = float(re.search(r"and ([\d.e+-]+) s in which", heavy)[1]), 2 * BATCH * WIDTH * 4 / 1e6
+check("of 16 rows, in 8 microbatches" in heavy, heavy)
+check(abs(waits - crosses) < 0.1 * crosses, f"a microbatch's activations, forth and back, take {crosses} s at 1 MB/s, not {waits} s:\n{heavy}")
 
 check("can be cut into at most 8 stages" in info("--processes", 9, "--stages", 9, expect=1), "there are 8 layers")
 check("start 6, or a multiple" in info("--processes", 8, "--stages", 6, expect=1), "8 processes are no 6")
