@@ -335,11 +335,10 @@ static int scratch_of(const dt_executor_memory *memory, int microbatch) {
     return first >= 0 && microbatch > first ? microbatch - first : 0;
 }
 
-/* Of what arrives from another stage. */
-static char *arrival_address(const dt_executor_memory *memory, int64_t offset, int microbatch, int shard) {
+char *dt_executor_memory_arrival(const dt_executor_memory *memory, int f, int crossing, int microbatch, int shard) {
     const dt_memory_domain *domain = memory->domain;
     int64_t place = microbatch % (memory->n_together + 1) * domain->n_shards + shard;
-    return memory->memory + memory->arrival_space + place * domain->staged->arrival_bytes + offset;
+    return memory->memory + memory->arrival_space + place * domain->staged->arrival_bytes + places_of(memory, f)->arrivals[crossing];
 }
 
 char *dt_executor_memory_address(const dt_executor_memory *memory, int f, int b, int microbatch, int shard, int slot) {
@@ -348,7 +347,8 @@ char *dt_executor_memory_address(const dt_executor_memory *memory, int f, int b,
     const dt_memory_domain *domain = memory->domain;
     const dt_stage_places *places = places_of(memory, f);
     assert(shard < domain->n_shards);
-    if (places != NULL && places->arrivals[b] >= 0) return arrival_address(memory, places->arrivals[b], microbatch, buffer->sharded ? shard : 0);
+    if (places != NULL && places->arrived[b] >= 0)
+        return dt_executor_memory_arrival(memory, f, places->arrived[b], microbatch, buffer->sharded ? shard : 0);
     switch (buffer->space) {
     case DT_MEMORY_VARIABLE: return dt_memory_domain_variable(domain, buffer->variable, shard);
     case DT_MEMORY_DEVICE: return device_address(memory, f, b, shard);

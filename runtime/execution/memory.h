@@ -151,14 +151,18 @@ static inline void dt_memory_raise_to(int64_t *most, int64_t bytes) {
 bool dt_memory_has(const dt_artifact *artifact, int wanted, int function);
 bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variable);
 
-/* Whether the domain has a variable, or a buffer of the spaces VARIABLE and DEVICE, which is a root; and whether it runs a kernel that runs once. */
+/* Whether the domain has a variable, or a buffer of the spaces VARIABLE and DEVICE, which is a root; and whether it runs a kernel. */
 static inline bool dt_memory_domain_is_whole(const dt_memory_domain *domain) { return domain->placement == NULL || domain->number == 0; }
 static inline bool dt_memory_domain_has_variable(const dt_memory_domain *domain, int variable) {
     if (domain->stages != NULL) return dt_stage_is_in(domain->stages->variables[variable], domain->stage);
     return dt_memory_domain_is_whole(domain) || domain->placement->variables[variable];
 }
+/* Whether its stage has a root, of any space: where the model is not cut into stages, it has all. */
+static inline bool dt_memory_domain_stage_has(const dt_memory_domain *domain, int function, int root) {
+    return domain->stages == NULL || dt_stage_is_in(domain->stages->functions[function].has[root], domain->stage);
+}
 static inline bool dt_memory_domain_has_buffer(const dt_memory_domain *domain, int function, const dt_artifact_buffer *buffers, int buffer) {
-    if (domain->stages != NULL) return dt_stage_is_in(domain->stages->functions[function].has[buffer], domain->stage);
+    if (domain->stages != NULL) return dt_memory_domain_stage_has(domain, function, buffer);
     if (buffers[buffer].space == DT_MEMORY_VARIABLE) return dt_memory_domain_has_variable(domain, buffers[buffer].variable);
     return dt_memory_domain_is_whole(domain) || domain->placement->functions[function].common[buffer];
 }
@@ -182,6 +186,7 @@ static inline int dt_memory_domain_find_shard(const dt_memory_domain *domain, in
     return held >= 0 && held < domain->n_shards ? held : -1;
 }
 static inline bool dt_memory_domain_runs(const dt_memory_domain *domain, int function, int kernel) {
+    if (domain->stages != NULL) return dt_stage_is_in(domain->stages->functions[function].kernels[kernel], domain->stage);
     return dt_memory_domain_is_whole(domain) || !domain->placement->functions[function].central[kernel];
 }
 
@@ -192,6 +197,8 @@ void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind
 /* Where buffer `buffer` of `function` is for microbatch `microbatch` of this executor, and for number `shard` of the shards that are held, if it is
  * sharded: of input slot `slot`, if it is an input, which must then be in a slot. */
 char *dt_executor_memory_address(const dt_executor_memory *memory, int function, int buffer, int microbatch, int shard, int slot);
+/* Where on a stage comes what a crossing brings early, as said in dt_stage_places. */
+char *dt_executor_memory_arrival(const dt_executor_memory *memory, int function, int crossing, int microbatch, int shard);
 /* Which slots of the partial space are a root's. */
 const dt_partial_sums *dt_executor_memory_sums(const dt_executor_memory *memory, int function, int buffer);
 /* Where something is in the place of a layer. */

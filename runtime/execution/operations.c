@@ -31,15 +31,9 @@ static size_t n_elements(const dt_artifact_tensor *tensor) { return (size_t)tens
 /* Where the host reads an aggregate. */
 static void *aggregate_address(const builder *in, int i) { return dt_executor_memory_aggregates(in->memory) + in->step->aggregate_starts[i]; }
 
-/* Whether the stage has a root, where the model is cut into stages. */
-static bool has_stage(const builder *in, int root) {
-    const dt_memory_domain *domain = in->memory->domain;
-    return domain->stages == NULL || dt_stage_is_in(domain->stages->functions[in->number].has[root], domain->stage);
-}
-
 char *dt_builder_address(const builder *in, int buffer, int microbatch) {
     int root = in->function->buffers[buffer].root;
-    if (!has_stage(in, root)) return NULL;
+    if (!dt_memory_domain_stage_has(in->memory->domain, in->number, root)) return NULL;
     int64_t offset = in->layer != NULL ? dt_layer_offset(in->layer, in->function->buffers, root) : -1;
     char *start = offset >= 0 ? dt_memory_domain_place(in->memory->domain, in->place, offset)
                               : dt_executor_memory_address(in->memory, in->number, root, microbatch, in->shard, in->slot);
@@ -56,11 +50,10 @@ int dt_builder_n_copies(const builder *in, bool sharded) { return sharded ? in->
 /* Launch values number `launch` of each shard: those of a microbatch, or the last ones, for kernels that run once. */
 static void add_launch_of_shard(builder *in, int k, int microbatch, int launch) {
     const dt_artifact_kernel *kernel = &in->function->kernels[k];
-    const bool *left_out = in->memory->domain->stages != NULL && kernel->once ? dt_builder_left_out(in, k) : NULL;
     void **buffers = DT_NEW_ARRAY(in->arena, void *, kernel->n_buffers);
     for (int i = 0; i < kernel->n_buffers; i++) {
         const dt_artifact_buffer *buffer = &in->function->buffers[kernel->buffers[i]];
-        if (left_out != NULL && left_out[buffer->root]) continue;
+        if (dt_builder_is_left_out(in, k, buffer->root)) continue;
         if (buffer->space != DT_MEMORY_INPUT || in->memory->slots > 0) {
             buffers[i] = dt_builder_address(in, kernel->buffers[i], microbatch);
             continue;
@@ -150,7 +143,7 @@ static void add_collectives(builder *in, int segment, int n) {
 static bool is_gathered_now(const builder *in, const dt_artifact_kernel *kernel, const dt_artifact_gather *gather) {
     const dt_artifact_buffer *buffer = &in->function->buffers[gather->buffer];
     const int k = (int)(kernel - in->function->kernels);
-    if (in->memory->domain->stages != NULL && (!has_stage(in, buffer->root) || dt_builder_left_out(in, k)[buffer->root])) return false;
+    if (!dt_memory_domain_stage_has(in->memory->domain, in->number, buffer->root) || dt_builder_is_left_out(in, k, buffer->root)) return false;
     bool is_variable = buffer->space == DT_MEMORY_VARIABLE;
     return !in->memory->domain->layout.gathers || !is_variable || !dt_is_gathered(&in->memory->artifact->variables[buffer->variable]);
 }
@@ -167,7 +160,7 @@ static int n_gathers(const builder *in, const dt_artifact_kernel *kernel) {
 static bool runs(const builder *in, int k) {
     const dt_memory_domain *domain = in->memory->domain;
     int n_parts = in->function->kernels[k].divided ? domain->n_parts : 1;
-    return in->options->part < n_parts && (domain->stages != NULL ? dt_builder_stage_runs(in, k) : dt_memory_domain_runs(domain, in->number, k));
+    return in->options->part < n_parts && dt_memory_domain_runs(domain, in->number, k);
 }
 
 /* What is handed over from the central memory domain to others after kernel number i of those that run once. Returns how many. */
@@ -257,10 +250,18 @@ static void add_once(builder *in, int s) {
 
 /* ---- sums ---- */
 
-static dt_tree_reduction *add_reductions(builder *in, int n) {
+dt_tree_reduction *dt_builder_add_reductions(builder *in, int n) {
     dt_tree_reduction *reductions = DT_NEW_ARRAY(in->arena, dt_tree_reduction, n);
     add(in, (dt_operation){.kind = DT_OPERATION_REDUCE, .reduce = {n, reductions}});
     return reductions;
+}
+
+dt_tree_reduction dt_builder_copy(builder *in, dt_dtype dtype, const void *from, void *to, size_t n) {
+    dt_tree_source *source = DT_NEW(in->arena, dt_tree_source);
+    void **target = DT_NEW(in->arena, void *);
+    *source = (dt_tree_source){from, 1};
+    *target = to;
+    return (dt_tree_reduction){.dtype = dtype, .n_leaves = 1, .n_sources = 1, .sources = source, .n_elements = n, .n_targets = 1, .targets = target};
 }
 
 /* The step of the tree that makes of two sums one, of one tensor. Sums on the way are not rounded, so none is of 16 bits. */
@@ -309,7 +310,7 @@ int dt_builder_add_merges(builder *in, const dt_artifact_segment *segment, const
     while (m < sums->n_merges && sums->merges[m].after < microbatch) m++;
     for (; m < sums->n_merges && sums->merges[m].after == microbatch; m++) {
         if (n_partial == 0) continue;
-        dt_tree_reduction *reductions = add_reductions(in, n_partial);
+        dt_tree_reduction *reductions = dt_builder_add_reductions(in, n_partial);
         for (int c = 0; c < segment->n_collectives; c++)
             for (in->shard = 0; is_merged(in, &segment->collectives[c], layer, sums) && in->shard < n_parts(in, &segment->collectives[c]);
                  in->shard++)
@@ -671,17 +672,8 @@ static bool is_copied(const builder *in, const dt_artifact_result *result) {
 
 static dt_tree_reduction copy_of_aggregate(builder *in, int i) {
     const dt_artifact_result *result = &in->function->results[i];
-    dt_tree_source *source = DT_NEW(in->arena, dt_tree_source);
-    void **target = DT_NEW(in->arena, void *);
-    *source = (dt_tree_source){dt_builder_address(in, result->buffer, 0), 1};
-    *target = aggregate_address(in, i);
-    return (dt_tree_reduction){.dtype = result->tensor.dtype,
-                               .n_leaves = 1,
-                               .n_sources = 1,
-                               .sources = source,
-                               .n_elements = n_elements(&result->tensor),
-                               .n_targets = 1,
-                               .targets = target};
+    const void *from = dt_builder_address(in, result->buffer, 0);
+    return dt_builder_copy(in, result->tensor.dtype, from, aggregate_address(in, i), n_elements(&result->tensor));
 }
 
 /* Those that no collective put with the others. Without any, the last meeting is left out: whoever asked for a run waits for all executors. */
@@ -692,7 +684,7 @@ static void add_aggregates(builder *in) {
     if (n == 0) return;
     if (in->apart) add_meeting(in);
     if (!in->options->leads) return;
-    dt_tree_reduction *copies = add_reductions(in, n);
+    dt_tree_reduction *copies = dt_builder_add_reductions(in, n);
     for (int i = 0; i < in->n_aggregates; i++)
         if (is_copied(in, &in->function->results[i])) *copies++ = copy_of_aggregate(in, i);
 }

@@ -39,6 +39,9 @@ int dt_builder_n_copies(const dt_operations_builder *in, bool sharded);
 int64_t dt_builder_n_rows(const dt_operations_builder *in, const dt_artifact_tensor *tensor, int microbatch);
 /* Starts a nonblocking collective, of n parts, or waits for it. */
 void dt_builder_add_nonblocking(dt_operations_builder *in, dt_operation_kind kind, int first, int n);
+/* Reductions that are made together, which the caller fills in; and one that copies n elements. */
+dt_tree_reduction *dt_builder_add_reductions(dt_operations_builder *in, int n);
+dt_tree_reduction dt_builder_copy(dt_operations_builder *in, dt_dtype dtype, const void *from, void *to, size_t n);
 /* Kernels [first, end) of the segment's for replicas, with what stands behind each of them, for microbatches [m, n), which are together: each has
  * scratch of its own. Where what combines shards crosses, that of one microbatch is under way while others are computed. */
 void dt_builder_add_kernels(dt_operations_builder *in, int s, int first, int end, int m, int n);
@@ -57,9 +60,8 @@ void dt_builder_add_handings(dt_operations_builder *in, int s, int first, int en
 void dt_builder_add_units(dt_operations_builder *in, int s);
 /* Results with rows, to the stages that have not made them. */
 void dt_builder_add_results(dt_operations_builder *in);
-/* Whether it runs a kernel that runs once; and of which of the function's roots [n_buffers] it does without what the kernel writes there. */
-bool dt_builder_stage_runs(const dt_operations_builder *in, int k);
-const bool *dt_builder_left_out(const dt_operations_builder *in, int k);
+/* Whether of kernel k, which it runs, it does without what that writes into the root. */
+bool dt_builder_is_left_out(const dt_operations_builder *in, int k, int root);
 /* Whether a collective is the stage's. */
 bool dt_builder_is_of_stage(const dt_operations_builder *in, const dt_artifact_collective *collective);
 

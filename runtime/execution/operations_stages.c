@@ -22,21 +22,17 @@ bool dt_builder_is_of_stage(const builder *in, const dt_artifact_collective *col
     return dt_stage_is_in(staged_of(in)->segments[s].collectives[collective - in->function->segments[s].collectives], stage_of(in));
 }
 
-bool dt_builder_stage_runs(const builder *in, int k) {
-    for (int n = 0; n < in->function->kernels[k].n_nests; n++)
-        if (dt_stage_is_in(staged_of(in)->runs[k][n], stage_of(in))) return true;
-    return false;
-}
-
-const bool *dt_builder_left_out(const builder *in, int k) {
+bool dt_builder_is_left_out(const builder *in, int k, int root) {
     const dt_artifact_kernel *kernel = &in->function->kernels[k];
-    bool *left_out = DT_NEW_ARRAY(in->arena, bool, in->function->n_buffers);
-    for (int runs = 0; runs < 2; runs++)
-        for (int n = 0; n < kernel->n_nests; n++) {
-            if (dt_stage_is_in(staged_of(in)->runs[k][n], stage_of(in)) != (runs == 1)) continue;
-            for (int w = 0; w < kernel->nests[n].n_writes; w++) left_out[in->function->buffers[kernel->nests[n].writes[w]].root] = runs == 0;
+    bool others_write = false;
+    if (!is_staged(in) || !kernel->once) return false;
+    for (int n = 0; n < kernel->n_nests; n++)
+        for (int w = 0; w < kernel->nests[n].n_writes; w++) {
+            if (in->function->buffers[kernel->nests[n].writes[w]].root != root) continue;
+            if (dt_stage_is_in(staged_of(in)->runs[k][n], stage_of(in))) return false;
+            others_write = true;
         }
-    return left_out;
+    return others_write;
 }
 
 /* ---- parts ---- */
@@ -45,18 +41,30 @@ static int n_held(const builder *in) { return in->memory->domain->holds.end - in
 
 static int n_copies_of(const builder *in, int root) { return dt_builder_n_copies(in, in->function->buffers[root].sharded); }
 
-/* Of a root of microbatch `all`, of all, or of what is there once; is_here: this member names where it is. */
-static void append_part(builder *in, int root, int all, int own, int member, int from, dt_stage_set to, bool is_here, dt_part_list *parts) {
+/* Elements of a root of microbatch `all`, of all. */
+static size_t n_elements(const builder *in, int root, int all) {
+    const dt_artifact_tensor *tensor = &in->function->buffers[root].tensor;
+    return (size_t)dt_builder_n_rows(in, tensor, all) * (size_t)(tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype));
+}
+
+static const dt_stage_places *places_of(const builder *in) { return &in->memory->domain->staged->functions[in->number]; }
+
+/* What crossing c brings this stage arrives early. */
+static bool comes_early(const builder *in, int c) { return c >= 0 && places_of(in)->arrivals[c] >= 0; }
+
+static void *arrival_of(const builder *in, int c, int m) { return dt_executor_memory_arrival(in->memory, in->number, c, m, in->shard); }
+
+/* Of a root of microbatch `all`, of all, or of what is there once, with crossing c or -1; is_here: this member names where it is. */
+static void append_part(builder *in, int root, int c, int all, int own, int member, int from, dt_stage_set to, bool is_here, dt_part_list *parts) {
     const dt_artifact_tensor *tensor = &in->function->buffers[root].tensor;
     int n = n_copies_of(in, root);
     is_here = is_here && dt_stage_is_in(to | dt_stage_only(from), stage_of(in));
     for (in->shard = 0; in->shard < n; in->shard++) {
         void **place = DT_NEW(in->arena, void *);
-        if (is_here) *place = dt_builder_address(in, root, own);
+        if (is_here) *place = comes_early(in, c) ? arrival_of(in, c, own) : dt_builder_address(in, root, own);
         dt_collective_part part = {.kind = DT_COLLECTIVE_ALL_GATHER,
                                    .dtype = tensor->dtype,
-                                   .n = (size_t)dt_builder_n_rows(in, tensor, all) *
-                                        (size_t)(tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype)),
+                                   .n = n_elements(in, root, all),
                                    .n_targets = is_here,
                                    .targets = place,
                                    .nonblocking = in->shard == 0 ? n : DT_NONBLOCKING_NOT_FIRST,
@@ -71,13 +79,14 @@ static void append_part(builder *in, int root, int all, int own, int member, int
 }
 
 /* Of each microbatch of this process. */
-static void append_crossing(builder *in, const dt_stage_crossing *one, dt_part_list *parts) {
+static void append_crossing(builder *in, int c, dt_part_list *parts) {
+    const dt_stage_crossing *one = &staged_of(in)->crossings[c];
     const dt_memory_domain *domain = in->memory->domain;
     for (int rank = 0; rank < domain->n_executors; rank++) {
         int first = dt_microbatches_first_of_member(rank, domain->n_executors, 0, n_held(in));
         bool is_here = domain->holds.first + first == in->memory->first_microbatch;
         for (int m = first; m < dt_microbatches_first_of_member(rank + 1, domain->n_executors, 0, n_held(in)); m++)
-            append_part(in, one->root, domain->holds.first + m, m - first, rank + 1, one->from, dt_stage_only(one->to), is_here, parts);
+            append_part(in, one->root, c, domain->holds.first + m, m - first, rank + 1, one->from, dt_stage_only(one->to), is_here, parts);
     }
 }
 
@@ -85,10 +94,10 @@ void dt_builder_append_stage_parts(builder *in, int s, dt_part_list *parts) {
     const dt_staged_function *staged = is_staged(in) ? staged_of(in) : &(dt_staged_function){0};
     for (int h = 0; h < staged->n_handings; h++) {
         const dt_stage_handing *one = &staged->handings[h];
-        if (one->segment == s) append_part(in, one->root, 0, 0, 0, one->from, one->to, true, parts);
+        if (one->segment == s) append_part(in, one->root, -1, 0, 0, 0, one->from, one->to, true, parts);
     }
     for (int c = 0; c < staged->n_crossings; c++)
-        if (staged->crossings[c].used == s) append_crossing(in, &staged->crossings[c], parts);
+        if (staged->crossings[c].used == s) append_crossing(in, c, parts);
 }
 
 /* Where the parts of crossing c begin among those of its segment; of as many as there are, how many all are. */
@@ -144,10 +153,6 @@ static bool comes_before(const walk *w, int c, int u) {
     return one->used == w->segment && one->to == w->stage && one->before == u && !is_made_before(w, c);
 }
 
-static bool comes_early(const walk *w, int c) {
-    return w->in->memory->domain->staged->functions[w->in->number].arrivals[w->staged->crossings[c].root] >= 0;
-}
-
 /* What was made in an earlier segment, and stays where it comes to. */
 static void cross_first(const walk *w) {
     for (int c = 0; c < w->staged->n_crossings; c++) {
@@ -188,14 +193,27 @@ static void await_all_in_place(const walk *w, int m) {
 /* Of microbatch m, for which there is a place now. */
 static void start_arrivals(const walk *w, int m) {
     for (int c = 0; c < w->staged->n_crossings && m < w->n; c++)
-        if (comes_before(w, c, w->staged->crossings[c].before) && comes_early(w, c)) cross(w, c, m, DT_OPERATION_START);
+        if (comes_before(w, c, w->staged->crossings[c].before) && comes_early(w->in, c)) cross(w, c, m, DT_OPERATION_START);
+}
+
+/* What has arrived, to where the stage has had it. */
+static void move_arrived(const walk *w, int c, int m) {
+    builder *in = w->in;
+    int root = w->staged->crossings[c].root, n = n_copies_of(in, root);
+    if (!comes_early(in, c) || places_of(in)->arrived[root] == c) return;
+    dt_tree_reduction *copies = dt_builder_add_reductions(in, n);
+    for (in->shard = 0; in->shard < n; in->shard++)
+        *copies++ = dt_builder_copy(in, in->function->buffers[root].tensor.dtype, arrival_of(in, c, m), dt_builder_address(in, root, m),
+                                    n_elements(in, root, in->memory->first_microbatch + m));
+    in->shard = 0;
 }
 
 static void receive(const walk *w, int u, int m) {
     for (int c = 0; c < w->staged->n_crossings; c++) {
         if (!comes_before(w, c, u)) continue;
-        if (!comes_early(w, c)) cross(w, c, m, DT_OPERATION_START);
+        if (!comes_early(w->in, c)) cross(w, c, m, DT_OPERATION_START);
         cross(w, c, m, DT_OPERATION_WAIT);
+        move_arrived(w, c, m);
     }
 }
 

@@ -39,21 +39,26 @@ static int64_t close_gaps_in(const dt_artifact_function *function, const dt_stag
     bool *kept = DT_NEW_ARRAY(arena, bool, function->n_buffers);
     for (int b = 0; b < function->n_buffers; b++) {
         const dt_artifact_buffer *buffer = &function->buffers[b];
-        bool has = dt_stage_is_in(staged->has[b], stage) && made->arrivals[b] < 0 && made->is_across[b] == across;
+        bool has = dt_stage_is_in(staged->has[b], stage) && made->arrived[b] < 0 && made->is_across[b] == across;
         kept[b] = buffer->space == space && buffer->root == b && has && !buffer->tensor.has_all_rows;
     }
     return dt_close_gaps(function, kept, made->offsets, arena);
 }
 
 /* What lives across segments arrives where it stays. */
-static void place_arrivals(const dt_artifact_function *function, const dt_staged_function *staged, int stage, dt_stage_places *made, int64_t *most) {
+static void place_arrivals(const dt_artifact_function *function, const dt_staged_function *staged, int stage, dt_stage_places *made, int64_t *most,
+                           dt_arena *arena) {
+    bool *had = DT_NEW_ARRAY(arena, bool, function->n_buffers);
     int64_t end = 0;
-    for (int b = 0; b < function->n_buffers; b++) made->arrivals[b] = -1;
+    for (int b = 0; b < function->n_buffers; b++) made->arrived[b] = -1;
     for (int c = 0; c < staged->n_crossings; c++) {
         const dt_stage_crossing *one = &staged->crossings[c];
         const dt_artifact_buffer *buffer = &function->buffers[one->root];
-        if (one->to != stage || buffer->space != DT_MEMORY_SCRATCH || buffer->tensor.has_all_rows || made->arrivals[one->root] >= 0) continue;
-        made->arrivals[one->root] = dt_memory_take(&end, dt_memory_padded(buffer->bytes));
+        made->arrivals[c] = -1;
+        if (buffer->space != DT_MEMORY_SCRATCH || buffer->tensor.has_all_rows || (one->from != stage && one->to != stage)) continue;
+        if (one->to == stage) made->arrivals[c] = dt_memory_take(&end, dt_memory_padded(buffer->bytes));
+        if (one->to == stage && !had[one->root]) made->arrived[one->root] = c;
+        had[one->root] = true;
     }
     dt_memory_raise_to(most, end);
 }
@@ -79,15 +84,16 @@ static void find_across(const dt_artifact_function *function, const dt_staged_fu
 const dt_stage_memory *dt_stage_memory_of(const dt_artifact *artifact, int wanted, const dt_stages *stages, int stage, dt_arena *arena) {
     dt_stage_memory *made = DT_NEW(arena, dt_stage_memory);
     dt_stage_places *functions = DT_NEW_ARRAY(arena, dt_stage_places, artifact->n_functions);
-    *made = (dt_stage_memory){.stages = stages, .stage = stage, .functions = functions};
+    *made = (dt_stage_memory){.functions = functions};
     for (int f = 0; f < artifact->n_functions; f++) {
         const dt_artifact_function *function = &artifact->functions[f];
         const dt_staged_function *staged = &stages->functions[f];
         if (!dt_memory_has(artifact, wanted, f)) continue;
         functions[f] = (dt_stage_places){.offsets = DT_NEW_ARRAY(arena, int64_t, function->n_buffers),
-                                         .arrivals = DT_NEW_ARRAY(arena, int64_t, function->n_buffers),
+                                         .arrivals = DT_NEW_ARRAY(arena, int64_t, staged->n_crossings),
+                                         .arrived = DT_NEW_ARRAY(arena, int, function->n_buffers),
                                          .is_across = DT_NEW_ARRAY(arena, bool, function->n_buffers)};
-        place_arrivals(function, staged, stage, &functions[f], &made->arrival_bytes);
+        place_arrivals(function, staged, stage, &functions[f], &made->arrival_bytes, arena);
         find_across(function, staged, stage, &functions[f], arena);
         dt_memory_raise_to(&made->bytes.device, close_gaps_in(function, staged, stage, DT_MEMORY_DEVICE, false, &functions[f], arena));
         dt_memory_raise_to(&made->bytes.scratch, close_gaps_in(function, staged, stage, DT_MEMORY_SCRATCH, false, &functions[f], arena));

@@ -2,7 +2,8 @@
  *
  * Buffers that it does without take no memory: the others move together, and what shares memory in the plan does so here. As several microbatches are
  * under way at a time, each has scratch of its own. What arrives from another stage within a segment has a place of its own for each of them, and one
- * more, which the next one comes to meanwhile. */
+ * more, which the next one comes to meanwhile. There it stays, but for what the stage has had before, and gets back when others have written more of
+ * it: that is where it was. */
 #ifndef DT_RUNTIME_EXECUTION_STAGE_MEMORY_H
 #define DT_RUNTIME_EXECUTION_STAGE_MEMORY_H
 
@@ -10,13 +11,12 @@
 
 typedef struct dt_stage_places {
     int64_t *offsets;  /* [n_buffers] roots that the stage has: within their space */
-    int64_t *arrivals; /* [n_buffers] roots that arrive while others are computed: within a place for what arrives; -1: it does not */
+    int64_t *arrivals; /* [n_crossings] what arrives while others are computed: within a place for what arrives; -1: it does not */
+    int *arrived;      /* [n_buffers] roots that stay where they arrived: with which crossing; -1: it is in its space */
     bool *is_across;   /* [n_buffers] sums that several units of the stage add to */
 } dt_stage_places;
 
 typedef struct dt_stage_memory {
-    const dt_stages *stages;
-    int stage;
     const dt_stage_places *functions; /* [n_functions]; of one that is not wanted zeros */
     dt_space_bytes bytes;             /* the most of a function */
     int64_t across_bytes;             /* the same of sums that several units add to, which are not among those of `partial` */

@@ -5,7 +5,7 @@
 
 /* A nest of a kernel that runs once. */
 typedef struct once_nest {
-    int segment, kernel, number; /* kernel: of the segment's device_kernels */
+    int segment, kernel; /* kernel: of the segment's device_kernels */
     const dt_artifact_nest *nest;
     dt_stage_set can; /* what it reads is there, or comes there */
     dt_stage_set *runs;
@@ -13,9 +13,8 @@ typedef struct once_nest {
 
 /* A function on the way. */
 typedef struct staging {
-    const dt_artifact *artifact;
     const dt_artifact_function *function;
-    const int *stages; /* [n_kernels] */
+    const int *stages; /* [n_kernels] of those that replicas run */
     dt_stage_set all;
     dt_arena *arena;
     dt_stage_set *variables;  /* [n_variables] */
@@ -187,7 +186,7 @@ static void follow_once(staging *in, int s) {
         const dt_artifact_kernel *kernel = &in->function->kernels[segment->device_kernels[i]];
         dt_stage_set *runs = in->runs[segment->device_kernels[i]];
         for (int n = 0; n < kernel->n_nests; n++) {
-            once_nest made = {.segment = s, .kernel = i, .number = n, .nest = &kernel->nests[n], .runs = &runs[n]};
+            once_nest made = {.segment = s, .kernel = i, .nest = &kernel->nests[n], .runs = &runs[n]};
             dt_list_push(in->arena, &in->nests, made);
             place_nest(in, in->nests.n - 1);
         }
@@ -257,8 +256,7 @@ static void find_handings(staging *in) {
 
 static staging staging_of(const dt_artifact *artifact, int f, const dt_stage_cut *cut, int n_stages, dt_stage_set *variables, dt_arena *arena) {
     const dt_artifact_function *function = &artifact->functions[f];
-    staging made = {.artifact = artifact,
-                    .function = function,
+    staging made = {.function = function,
                     .stages = cut->kernels[f],
                     .all = dt_stages_all(n_stages),
                     .arena = arena,
@@ -311,6 +309,17 @@ static void find_takers(staging *in) {
     }
 }
 
+/* Who runs any of each kernel. */
+static const dt_stage_set *runners_of(const staging *in) {
+    dt_stage_set *made = DT_NEW_ARRAY(in->arena, dt_stage_set, in->function->n_kernels);
+    for (int k = 0; k < in->function->n_kernels; k++) {
+        const dt_artifact_kernel *kernel = &in->function->kernels[k];
+        if (!kernel->once) made[k] = dt_stage_only(in->stages[k]);
+        for (int n = 0; n < kernel->n_nests; n++) made[k] |= in->runs[k][n];
+    }
+    return made;
+}
+
 static dt_staged_function finish(staging *in) {
     find_handings(in);
     find_takers(in);
@@ -325,6 +334,7 @@ static dt_staged_function finish(staging *in) {
                                 .crossings = in->crossings.items,
                                 .handings = in->handings.items,
                                 .runs = (const dt_stage_set *const *)in->runs,
+                                .kernels = runners_of(in),
                                 .has = in->has};
 }
 

@@ -63,6 +63,7 @@ typedef struct dt_staged_function {
     const dt_stage_crossing *crossings; /* in the order in which they are made */
     const dt_stage_handing *handings;   /* in order */
     const dt_stage_set *const *runs;    /* [n_kernels][n_nests] of kernels that run once: who runs the nest */
+    const dt_stage_set *kernels;        /* [n_kernels] who runs any of it */
     const dt_stage_set *has;            /* [n_buffers] roots: who has it */
 } dt_staged_function;
 

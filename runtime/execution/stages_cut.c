@@ -15,7 +15,6 @@ typedef struct layer {
 
 typedef struct cutter {
     const dt_artifact *artifact;
-    int wanted;
     dt_arena *arena;
     DT_LIST(layer) layers; /* in the order of functions, and in each as they run */
     int *first;            /* [n_variables] the first layer that has it; -1: none yet */
@@ -149,7 +148,7 @@ static dt_status *too_many(const cutter *in, int n_stages, int n_groups) {
 }
 
 dt_status *dt_stage_cut_of(const dt_artifact *artifact, int wanted, int n_stages, dt_arena *arena, dt_stage_cut *cut) {
-    cutter in = {.artifact = artifact, .wanted = wanted, .arena = arena, .first = DT_NEW_ARRAY(arena, int, artifact->n_variables)};
+    cutter in = {.artifact = artifact, .arena = arena, .first = DT_NEW_ARRAY(arena, int, artifact->n_variables)};
     int n_groups = 0, **kernels = DT_NEW_ARRAY(arena, int *, artifact->n_functions);
     for (int v = 0; v < artifact->n_variables; v++) in.first[v] = -1;
     for (int f = 0; f < artifact->n_functions; f++)

@@ -25,8 +25,9 @@ layouts.compare("openmpi", case("gpt"), 8, [(4, 1)], *stages(2))
 layouts.compare("openmpi", case("gan"), 4, [(2, 1)], *stages(2))
 for name in ("penalty", "loop", "rows", "twice"):
     layouts.compare("openmpi", case(name), 4, [(2, 2)], *stages(2))
-for n in (2, 3):
-    layouts.compare("openmpi", case("again"), 6, [(n, 1)], *stages(n))
+for name in ("again", "recurrent"):
+    for n in (2, 3):
+        layouts.compare("openmpi", case(name), 6, [(n, 1)], *stages(n))
 layouts.compare("openmpi", case("split"), 6, [(3, 1)], *stages(3))
 layouts.compare("openmpi", case("split"), 6, [(8, 1)], *stages(4), "--shards-over", 2)
 layouts.compare("openmpi", case("gpt", "-D", "shards=2"), 4, [(2, 1), (4, 1)], *stages(2))

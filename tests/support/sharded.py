@@ -176,6 +176,44 @@ step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
 }
 """
 
+# Loops one after another, the first of which begins with what another layer makes, which then takes what the loop has made behind it.
+RECURRENT = """
+use nn, optimizers
+
+data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
+data test_set  = npy("a.npy", "b.npy") | take(50) | batch(24)
+
+layer cell(state: f32[B, N], x: f32[B, N]) {
+    next = tanh(dense(state, units: N) + dense(x, units: N, use_bias: false))
+    return next, next
+}
+
+layer recurrent(x: f32[B, T, N], start: f32[B, N]) {
+    last, all = scan(fn(state, x) => cell(state, x), start, x)
+    return all
+}
+
+model First(x: f32[B, 264]) -> f32[B, 264] { return dense(x, units: 264, activation: tanh) }
+
+model Net(a: f32[B, 6]) -> f32[B, 1] {
+    start = First(dense(a, units: 264))
+    x = reshape(dense(a, units: 3 * 264), [B, 3, 264])
+    y = recurrent(x, start)
+    z = recurrent(y + start[:, newaxis], start * y[:, 1])
+    return dense(z[:, 2] * start + First(y[:, 2]), units: 1)
+}
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    loss = mean(square(Net(a) - b[:, :1]), axis: 1)
+    minimize(loss, adam(learning_rate: 0.003))
+    report loss: mean(loss)
+}
+
+step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
+    report loss: mean(mean(square(Net(a) - b[:, :1]), axis: 1))
+}
+"""
+
 # A model in shards: columns, then rows, with dropout between; a norm of all gradients.
 SPLIT = """
 use nn, optimizers
@@ -215,7 +253,7 @@ step predict(a: f32[B, 6], b: f32[B, 6]) {
 
 
 def case(name, *flags):
-    """NET with one of the updates; "norms", "gpt", "gan", "rows", "twice", "again", "split", "every": of all optimizers."""
+    """NET with one of the updates; "norms", "gpt", "gan", "rows", "twice", "again", "recurrent", "split", "every": of all optimizers."""
     if name in UPDATES:
         text = NET.replace("UPDATE", UPDATES[name]).replace("PENALTY", {"penalty": PENALTY, "loop": LOOP}.get(name, ""))
         if name == "loop":
@@ -232,8 +270,8 @@ def case(name, *flags):
     if name == "split":
         between = "x + dense(dense(x, units: 512, activation: tanh, shard: columns), units: 264, shard: rows)"  # columns and rows can be cut apart
         return layouts.Case(name, SPLIT.replace("units: 32", "units: 264").replace("part(x) }", between + " }"), 24, *flags, inputs=["a.npy", "b.npy"])
-    if name == "again":
-        return layouts.Case(name, AGAIN, 24, *flags)
+    if name in ("again", "recurrent"):
+        return layouts.Case(name, AGAIN if name == "again" else RECURRENT, 24, *flags)
     if name == "every":
         return layouts.Case(name, (EXAMPLES.parent / "tests/programs/every_optimizer.dt").read_text(), 24, *flags)
     return layouts.Case(name, NORMS, 24, *flags)
