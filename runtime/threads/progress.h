@@ -30,10 +30,10 @@ typedef struct dt_progress { /* starts as {0} */
     _Atomic int activity;
     _Atomic int64_t number; /* of the step */
     _Atomic int segment;
-    const char *_Atomic step;  /* its name; NULL: none yet */
-    const char *_Atomic label; /* of what crosses next or crossed last; NULL: nothing yet */
-    _Atomic int n_shards;               /* of the model; 0: each process has the whole model, as far as is known */
-    _Atomic int n_over, n_stages;       /* which so many processes each have some of, and some layers */
+    const char *_Atomic step;         /* its name; NULL: none yet */
+    const char *_Atomic label;        /* of what crosses next or crossed last; NULL: nothing yet */
+    _Atomic int n_shards;             /* of the model; 0: each process has the whole model, as far as is known */
+    _Atomic int n_over, n_stages;     /* which so many processes each have some of, and some layers */
     _Atomic int process, n_processes; /* which process this is, of so many of the run */
 } dt_progress;
 
