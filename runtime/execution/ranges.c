@@ -170,21 +170,21 @@ static dt_byte_range given(const dt_session *session, int variable, dt_byte_rang
     return gives ? intersection(range, own) : (dt_byte_range){range.first, 0};
 }
 
-static dt_status *collect_shards(dt_session *session, int variable, dt_byte_range range, const dt_step_context *context, void *data) {
+/* To the first process, from all in the order of their ranges: of each its pieces, which it copies to where they belong. */
+static dt_status *collect_parts(dt_session *session, int variable, dt_byte_range range, const dt_step_context *context, void *data) {
+    const dt_artifact_variable *about = &session->artifact->variables[variable];
     shard_bytes bytes = copy_pieces(session, variable, range, NULL, NULL);
-    int over = n_over(session);
     dt_byte_range here = given(session, variable, range);
     size_t own = (size_t)copy_pieces(session, variable, here, NULL, NULL).n[session->mesh.axes[DT_AXIS_MODEL].process];
     char *pieces = dt_host_memory_allocate(own + 1);
     dt_text all = {0};
-    DT_TRY(dt_session_usable(session));
-    dt_status *status =
-        pieces == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a piece of %s", session->artifact->variables[variable].path) : NULL;
-    if (status == NULL && own > 0) status = read_pieces(session, variable, here, pieces);
+    dt_status *status = pieces == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a piece of %s", about->path) : NULL;
+    if (status == NULL && own > 0)
+        status = about->split.groups > 0 ? read_pieces(session, variable, here, pieces) : dt_ranges_read(session, 0, variable, here, pieces);
     if (status == NULL) status = dt_processes_gatherv(session->options.processes, pieces, own, context, &all);
     if (status == NULL && dt_session_leads(session)) {
         const char *parts[DT_MOST_SHARDS] = {all.data};
-        for (int p = 1; p < over; p++) parts[p] = parts[p - 1] + bytes.n[p - 1];
+        for (int p = 1; p < n_over(session); p++) parts[p] = parts[p - 1] + bytes.n[p - 1];
         copy_pieces(session, variable, range, data, parts);
     }
     dt_text_free(&all);
@@ -193,20 +193,8 @@ static dt_status *collect_shards(dt_session *session, int variable, dt_byte_rang
 }
 
 dt_status *dt_ranges_collect(dt_session *session, int variable, dt_byte_range range, const dt_step_context *context, void *data) {
-    const dt_artifact_variable *about = &session->artifact->variables[variable];
-    dt_processes *processes = session->options.processes;
-    if (!dt_ranges_are_shared_out(&session->options, about))
-        return dt_session_leads(session) ? dt_ranges_read(session, 0, variable, range, data) : NULL;
-    if (is_over_processes(&session->options, about)) return collect_shards(session, variable, range, context, data);
-    dt_byte_range own = intersection(range, dt_ranges_own(session, variable));
-    size_t bytes = (size_t)own.n_bytes + 1;
-    char *piece = dt_host_memory_allocate(bytes);
-    dt_text all = {0}; /* in the order of processes, which is that of their ranges */
-    dt_status *status = piece == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a piece of %s", about->path) : NULL;
-    if (status == NULL) status = dt_ranges_read(session, 0, variable, own, piece);
-    if (status == NULL) status = dt_processes_gatherv(processes, piece, (size_t)own.n_bytes, context, &all);
-    if (status == NULL && dt_session_leads(session)) memcpy(data, all.data, (size_t)range.n_bytes);
-    dt_text_free(&all);
-    if (piece != NULL) dt_processes_release(processes, dt_host_memory_release, piece, bytes);
-    return status;
+    DT_TRY(dt_session_usable(session));
+    if (dt_ranges_are_shared_out(&session->options, &session->artifact->variables[variable]))
+        return collect_parts(session, variable, range, context, data);
+    return dt_session_leads(session) ? dt_ranges_read(session, 0, variable, range, data) : NULL;
 }
