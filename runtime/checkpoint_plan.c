@@ -107,8 +107,8 @@ static dt_checkpoint_piece *list_variables(layout *in, int *n_listed) {
 void dt_checkpoint_plan_make(const dt_artifact *artifact, const dt_session_options *options, bool is_shared, dt_arena *arena,
                              dt_checkpoint_plan *plan) {
     dt_process_roles roles = dt_processes_roles(options->processes);
-    is_shared = is_shared && options->shards_over <= 1 &&
-                options->stages <= 1; /* pieces of shards are short, and lie anywhere: one process collects and writes all */
+    /* Pieces of shards are short and lie anywhere, and a stage has all of a variable or nothing: one process collects and writes all. */
+    is_shared = is_shared && options->shards_over <= 1 && options->stages <= 1;
     *plan = (dt_checkpoint_plan){.process = dt_processes_number(options->processes), .n_writers = is_shared ? dt_process_n_owners(roles) : 1};
     for (int file = 0; file < DT_CHECKPOINT_FILES; file++) {
         layout in = {.artifact = artifact, .options = options, .arena = arena, .plan = plan, .file = file};

@@ -52,7 +52,7 @@ typedef struct layout {
     int64_t replicas;
     dt_microbatches rows;
     int64_t n_microbatches;
-    int n_alike; /* of the model's processes: for each microbatch that is lowered there are so many, of all */
+    int n_alike;                    /* of the model's processes: for each microbatch that is lowered there are so many, of all */
     crossing (*crossings)[N_KINDS]; /* [n_segments] */
     DT_LIST(place) places;          /* in the order of the program's run; empty: none was counted yet */
     dt_group *group;                /* of the process at hand; NULL: there is none */
@@ -131,7 +131,8 @@ static void count_exchange(const dt_exchange *exchange, int times, crossing *cro
     if (exchange->like == NULL) one->n_bytes += times * (last->first + last->n_bytes); /* others are pieces of what is counted */
     one->most_bytes += times * exchange->schedule.n_sent_bytes;
     for (int r = 0; r < exchange->schedule.n_rounds; r++)
-        for (int m = 0; m < exchange->schedule.rounds[r].n_messages; m++) one->most_messages += times * exchange->schedule.rounds[r].messages[m].sends;
+        for (int m = 0; m < exchange->schedule.rounds[r].n_messages; m++)
+            one->most_messages += times * exchange->schedule.rounds[r].messages[m].sends;
 }
 
 static dt_status *count_collectives(layout *of, const dt_collective_part *parts, const dt_operation_collective *all, crossing *crossings) {
@@ -143,7 +144,8 @@ static dt_status *count_collectives(layout *of, const dt_collective_part *parts,
     for (int b = 0; b < work.n_buckets; b++)
         for (size_t i = 0; i < work.buckets[b].behind.n; i++) {
             const dt_operation *one = &work.buckets[b].behind.items[i];
-            for (int e = 0; one->kind == DT_OPERATION_AWAIT && e < one->gate->n_exchanges; e++) count_exchange(one->gate->exchanges[e], times, crossings);
+            for (int e = 0; one->kind == DT_OPERATION_AWAIT && e < one->gate->n_exchanges; e++)
+                count_exchange(one->gate->exchanges[e], times, crossings);
         }
     return NULL;
 }
@@ -335,8 +337,8 @@ static void say_crossing(dt_text *text, int segment, int kind, const crossing *a
 /* Each process sends its part of what it has to the others of its group, and of what it adds up the sum: 2 (K - 1) / K of all, each way half. */
 static void say_places(const layout *of) {
     if (of->places.n == 0) return;
-    dt_text_format(of->text, "    over shards, in a group of %d processes\n      combined at           by      times        bytes         sent\n",
-                   of->over);
+    dt_text_format(of->text, "    over shards, in a group of %d processes%s\n      combined at           by      times        bytes         sent\n",
+                   of->over, of->n_stages > 1 ? " of the first stage" : "");
     for (size_t p = 0; p < of->places.n; p++) {
         const place *one = &of->places.items[p];
         dt_text_format(of->text, "      %-20s  %-4s %8d", one->label, dt_reduction_op_names()[one->combine], one->n_times);

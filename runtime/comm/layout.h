@@ -10,6 +10,7 @@
  *     records of all                       nobody        its own                  everybody
  *     results                              nobody        its own                  process 0
  *     sums over shards of the model        a model group a part, on the way       the model group
+ *     what a stage hands on                nobody        its maker                one other stage
  */
 #ifndef DT_RUNTIME_COMM_LAYOUT_H
 #define DT_RUNTIME_COMM_LAYOUT_H

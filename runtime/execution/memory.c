@@ -257,15 +257,15 @@ void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind
     memory->memory = not_allocated(memory->domain);
     memory->slots = kind->reads_host ? 0 : DT_INPUT_SLOTS;
     const dt_memory_domain *domain = memory->domain;
-    int n = memory->n_microbatches, n_all = memory->n_all_microbatches, n_last = 1;
+    int n = memory->n_microbatches, n_all = memory->n_all_microbatches;
     bool gathers = domain->gathering != NULL, has_rounds = dt_executor_memory_has_rounds(memory);
     if (domain->stages != NULL)
         plan_orders(memory, wanted, arena);
     else if (has_rounds)
         memory->n_together = gathers ? (n + domain->n_rounds - 1) / domain->n_rounds : n < DT_UNDER_WAY ? n : DT_UNDER_WAY;
     if (memory->n_together == 0) memory->n_together = 1;
-    if (!has_rounds) n_last = memory->n_together;
-    if (has_rounds && domain->stages == NULL && n > 0) n_last = (n - 1) % memory->n_together + 1; /* the last round */
+    int n_last_round = has_rounds && n > 0 ? (n - 1) % memory->n_together + 1 : memory->n_together;
+    int n_last = domain->stages != NULL ? 1 : n_last_round;
     dt_partial_sums together = dt_partial_sums_plan(arena, memory->first_microbatch, n, n_last, has_rounds ? memory->n_together : 1, n_all);
     bool one_by_one = gathers || domain->stages != NULL;
     memory->sums = one_by_one ? dt_partial_sums_plan(arena, memory->first_microbatch, n, 1, 1, n_all) : together;

@@ -70,27 +70,37 @@ dt_status *dt_session_check_shards_over(const dt_artifact *artifact, int64_t ove
     return NULL;
 }
 
+/* What a run asks for, and what to do where that does not go with another option. */
+typedef struct refused_option {
+    bool is_asked;
+    const char *name, *instead;
+} refused_option;
+
+static const refused_option *first_asked(const refused_option *all, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (all[i].is_asked) return &all[i];
+    return NULL;
+}
+
+static const char *name_of_rows(dt_by_rows by_rows) { return by_rows == DT_BY_ROWS_LAZILY ? "--lazy-rows" : "--rows"; }
+
 /* What has a part of the variables alone does not know of shards yet. */
 dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session_options *options, bool is_gpu) {
     static const char leave_out[] = "leave the option out";
-    const struct {
-        bool is_asked;
-        const char *what, *instead;
-    } refused[] = {
+    const refused_option all[] = {
         {options->shard_optimizer, "--shard-optimizer", leave_out},
         {options->shard_parameters, "--shard-parameters", leave_out},
         {options->central, "--placement central", leave_out},
-        {options->by_rows != DT_BY_ROWS_NOT, "--rows", leave_out},
+        {options->by_rows != DT_BY_ROWS_NOT, name_of_rows(options->by_rows), leave_out},
         {dt_processes_roles(options->processes).n_servers > 0, "parameter servers", "train without servers"},
         {is_gpu, "a GPU", "use --devices cpu"},
     };
-    for (size_t i = 0; i < sizeof refused / sizeof *refused && artifact->n_shards > 1; i++)
-        if (refused[i].is_asked)
-            return dt_error(
-                DT_FAILED_PRECONDITION,
-                "%s with the model of %s, which is split into %d shards: such a model is trained on CPUs, by processes that each have all "
-                "of it or some of its shards; %s, or compile the program for one shard",
-                refused[i].what, artifact->path, artifact->n_shards, refused[i].instead);
+    const refused_option *refused = artifact->n_shards > 1 ? first_asked(all, sizeof all / sizeof *all) : NULL;
+    if (refused != NULL)
+        return dt_error(DT_FAILED_PRECONDITION,
+                        "%s with the model of %s, which is split into %d shards: such a model is trained on CPUs, by processes that each have all "
+                        "of it or some of its shards; %s, or compile the program for one shard",
+                        refused->name, artifact->path, artifact->n_shards, refused->instead);
     DT_TRY(dt_session_check_shards_over(artifact, options->shards_over, dt_processes_count(options->processes)));
     if (options->fast_sums && options->shards_over > 1)
         return dt_error(DT_FAILED_PRECONDITION,
@@ -102,13 +112,10 @@ dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session
 
 dt_status *dt_session_check_stages(const dt_session_options *options, int64_t n_processes, bool is_gpu) {
     const int64_t over = options->shards_over > 1 ? options->shards_over : 1;
-    const struct {
-        bool is_asked;
-        const char *what, *instead;
-    } refused[] = {
+    const refused_option all[] = {
         {options->shard_parameters, "--shard-parameters", "leave one of them out"},
         {options->central, "--placement central", "leave one of them out"},
-        {options->by_rows != DT_BY_ROWS_NOT, "--rows", "leave one of them out"},
+        {options->by_rows != DT_BY_ROWS_NOT, name_of_rows(options->by_rows), "leave one of them out"},
         {options->fast_sums, "--reduce=fast", "leave one of them out"},
         {dt_processes_roles(options->processes).n_servers > 0, "parameter servers", "train without servers"},
         {is_gpu, "a GPU", "use --devices cpu"},
@@ -116,12 +123,12 @@ dt_status *dt_session_check_stages(const dt_session_options *options, int64_t n_
     if (options->stages == 0 || options->stages == 1) return NULL;
     if (options->stages < 0 || options->stages > DT_MOST_STAGES)
         return dt_error(DT_INVALID_ARGUMENT, "--stages %" PRId64 ": a model is cut into 1 to %d stages", options->stages, DT_MOST_STAGES);
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        if (refused[i].is_asked)
-            return dt_error(DT_FAILED_PRECONDITION,
-                            "--stages %" PRId64 " with %s: a model in stages is trained on CPUs, by processes that each have all "
-                            "that belongs to their layers; %s",
-                            options->stages, refused[i].what, refused[i].instead);
+    const refused_option *refused = first_asked(all, sizeof all / sizeof *all);
+    if (refused != NULL)
+        return dt_error(DT_FAILED_PRECONDITION,
+                        "--stages %" PRId64 " with %s: a model in stages is trained on CPUs, by processes that each have all "
+                        "that belongs to their layers; %s",
+                        options->stages, refused->name, refused->instead);
     if (n_processes % (options->stages * over) != 0)
         return dt_error(DT_INVALID_ARGUMENT,
                         "--stages %" PRId64 "%s: %" PRId64 " process%s cannot be divided so that each group has the whole model; start %" PRId64
