@@ -55,12 +55,12 @@ def program(split_vocabulary=False):
     return text
 
 
-def compiled(name, text, **options):
+def compiled(name, text, batch=BATCH // REPLICAS, **options):
     artifact = bench.ROOT / f"build/bench_mesh_{name}.dtx"
     source = artifact.with_suffix(".dt")
     source.write_text(text)
     defines = [f"-D{option}={value}" for option, value in {"width": WIDTH, "rate": 0, **options}.items()]
-    bench.run([bench.ROOT / "build/dtc", "compile", source, *defines, "--batch", BATCH // REPLICAS, "-o", artifact])
+    bench.run([bench.ROOT / "build/dtc", "compile", source, *defines, "--batch", batch, "-o", artifact])
     return artifact
 
 
@@ -131,12 +131,13 @@ def steps(n, artifacts, data):
 # ---- memory ----
 
 def peaks(command):
-    """MiB, of each process of a launch: each is the child of one that says it."""
-    say = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=2); "
-           "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+    """MiB, of each process of a launch: each is the child of one that writes it to a file of its own."""
+    say = ("import os, resource, subprocess, sys; subprocess.run(sys.argv[2:], check=True); "
+           "open(f'{sys.argv[1]}/{os.getpid()}', 'w').write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))")
     at = command.index(DTRUN)
-    output = bench.run([*command[:at], sys.executable, "-c", say, *command[at:]], bench.AS_ROOT).output
-    return sorted(int(line) / 1024 for line in output.split())
+    with tempfile.TemporaryDirectory() as folder:
+        bench.run([*command[:at], sys.executable, "-c", say, folder, *command[at:]], bench.AS_ROOT)
+        return sorted(int(path.read_text()) / 1024 for path in pathlib.Path(folder).iterdir())
 
 
 def memory(data):

@@ -20,6 +20,7 @@
 #       wire         the same over 1 Gbit/s; root    bench/wire.py
 #       shares       a step by shares of parameters  bench/shares.py, beside PyTorch
 #       mesh         a step by shards of a model     bench/mesh.py, beside PyTorch and JAX; a part of it needs root
+#       stages       a step by layers of a model     bench/stages.py
 #       servers      steps with parameter servers    bench/servers.py
 #       asynchronous workers that wait, and do not   bench/asynchronous.py
 #       rows         traffic and memory of tables    bench/rows.py
@@ -32,14 +33,14 @@
 #       compile      what compiling costs            bench/compile_time.py, beside PyTorch and XLA
 #       resnet       a step of this example          bench/resnet_step.py, beside PyTorch and JAX
 #
-# The first call of one of the first six but `size`, or of recurrent, bert, gpt, processes, shares, mesh, embedding, serve, text, python, depthwise, compile,
-# resnet, servers and rows, installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
+# The first call of one of the first six but `size`, or of recurrent, bert, gpt, processes, shares, mesh, stages, embedding, serve, text, python, depthwise,
+# compile, resnet, servers and rows, installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
                     [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order [front_end]=front_end
-                    [processes]=processes [shares]=shares [mesh]=mesh [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire [images]=images
+                    [processes]=processes [shares]=shares [mesh]=mesh [stages]=stages [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire [images]=images
                     [recurrent]=recurrent_step [embedding]=embedding [serve]=serve [text]=text [python]=python_step [depthwise]=depthwise [servers]=servers [asynchronous]=asynchronous [rows]=rows
                     [compile]=compile_time [resnet]=resnet_step)
 pairs=3
@@ -48,13 +49,13 @@ peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,33s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,34s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order front_end processes shares mesh recurrent bert gpt images embedding serve text python depthwise compile resnet servers asynchronous rows)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order front_end processes shares mesh stages recurrent bert gpt images embedding serve text python depthwise compile resnet servers asynchronous rows)
 for table in "${tables[@]}"; do
-    case $table in cnn | perceptron | start | memory | epoch | processes | shares | mesh | recurrent | bert | gpt | embedding | serve | text | python | depthwise | compile | resnet | servers | rows) peers=yes ;; esac
+    case $table in cnn | perceptron | start | memory | epoch | processes | shares | mesh | stages | recurrent | bert | gpt | embedding | serve | text | python | depthwise | compile | resnet | servers | rows) peers=yes ;; esac
 done
 
 cmake --preset release >/dev/null

@@ -15,9 +15,18 @@ typedef struct stage {
     DT_LIST(dt_stage_task) tasks;
 } stage;
 
+/* Of the units that a stage can go on with, which one it takes. */
+typedef enum preference {
+    FURTHEST,
+    NEAREST,
+    SHORTEST,
+    N_PREFERENCES
+} preference;
+
 typedef struct simulation {
     const dt_staged_segment *segment;
     int n_stages, n_microbatches;
+    preference preference;
     int last_first; /* the furthest unit of those with which stages begin */
     stage *stages;
     int *n_done;   /* [n_units] microbatches */
@@ -58,9 +67,16 @@ static double room_from(const simulation *in, int s, int microbatch) {
     return ready;
 }
 
-/* The unit that the stage goes on with at some time, the furthest one; -1: none can be. *soonest: when one may, that waits for another stage. */
+/* u is not as far as the other one. */
+static bool is_preferred(const simulation *in, int u, int other) {
+    if (in->preference == SHORTEST) return length_of(&in->segment->units[u]) < length_of(&in->segment->units[other]);
+    return in->preference == NEAREST;
+}
+
+/* The unit that the stage goes on with at some time; -1: none can be. *soonest: when one may, that waits for another stage. */
 static int next_unit(const simulation *in, int s, double now, double *soonest) {
     const stage *one = &in->stages[s];
+    int best = -1;
     for (size_t i = one->units.n; i-- > 0;) {
         int u = one->units.items[i], m = in->n_done[u];
         bool begins = u == one->first && one->n_begun - one->n_ended >= one->most;
@@ -68,10 +84,10 @@ static int next_unit(const simulation *in, int s, double now, double *soonest) {
         if (u > 0 && in->n_done[u - 1] <= m) continue;
         double ready = u > 0 ? in->ends[u - 1][m] : 0, room = u == one->first ? room_from(in, s, m) : 0;
         if (room > ready) ready = room;
-        if (ready <= now) return u;
-        if (ready < *soonest) *soonest = ready;
+        if (ready > now && ready < *soonest) *soonest = ready;
+        if (ready <= now && (best < 0 || is_preferred(in, u, best))) best = u;
     }
-    return -1;
+    return best;
 }
 
 static void run(simulation *in, int s, int u, double now, dt_arena *arena) {
@@ -138,9 +154,9 @@ static void simulate(simulation *in, dt_arena *arena) {
     }
 }
 
-const dt_stage_order *dt_stage_orders(const dt_staged_segment *segment, int n_stages, int n_microbatches, dt_arena *arena) {
+static const dt_stage_order *orders_by(const dt_staged_segment *segment, int n_stages, int n_microbatches, preference by, dt_arena *arena) {
     dt_stage_order *made = DT_NEW_ARRAY(arena, dt_stage_order, n_stages);
-    simulation in = {.segment = segment, .n_stages = n_stages, .n_microbatches = n_microbatches};
+    simulation in = {.segment = segment, .n_stages = n_stages, .n_microbatches = n_microbatches, .preference = by};
     double end = 0;
     in.ends = DT_NEW_ARRAY(arena, double *, segment->n_units);
     for (int u = 0; u < segment->n_units; u++) in.ends[u] = DT_NEW_ARRAY(arena, double, n_microbatches);
@@ -152,4 +168,13 @@ const dt_stage_order *dt_stage_orders(const dt_staged_segment *segment, int n_st
         made[s] = (dt_stage_order){(int)one->tasks.n, one->tasks.items, one->most, one->busy, end};
     }
     return made;
+}
+
+const dt_stage_order *dt_stage_orders(const dt_staged_segment *segment, int n_stages, int n_microbatches, dt_arena *arena) {
+    const dt_stage_order *best = NULL;
+    for (int by = 0; by < N_PREFERENCES; by++) {
+        const dt_stage_order *orders = orders_by(segment, n_stages, n_microbatches, (preference)by, arena);
+        if (best == NULL || orders[0].end < best[0].end * (1 - 1e-9)) best = orders;
+    }
+    return best;
 }

@@ -1,9 +1,10 @@
 /* stage_order: in which order a stage does what of which microbatch: one forward, one backward (1F1B).
  *
  * Each microbatch goes through units 0 to n - 1, each on a stage, and through one unit the microbatches go in their order. Of what can go on, a stage
- * does what is furthest; it begins a microbatch only while few are under way on it, so that memory is for few, however many there are: no more than
- * keep it busy, and at most as many as there are stages, or one more where a microbatch comes by more than twice. With a forward and a backward unit
- * on each of S stages that is the schedule of Narayanan et al., PipeDream (SOSP 2019) and Memory-Efficient Pipeline-Parallel DNN Training (ICML
+ * does what is furthest, or all of them what is nearest, or shortest, where that ends sooner, as it does where a microbatch comes by several times,
+ * for units of several lengths. It begins a microbatch only while few are under way on it, so that memory is for few, however many there are: no more
+ * than keep it busy, and at most as many as there are stages, or one more where a microbatch comes by more than twice. With a forward and a backward
+ * unit on each of S stages that is the schedule of Narayanan et al., PipeDream (SOSP 2019) and Memory-Efficient Pipeline-Parallel DNN Training (ICML
  * 2021): stage s has S - s under way, and of m microbatches' time each stage is idle for (S - 1) / m.
  *
  * A stage has places for what comes of the microbatches under way, and of one more. Who is ahead of that waits, so that what a stage sends of a

@@ -63,6 +63,23 @@ static void forwards_alone(void **state) {
     }
 }
 
+/* A tied table: the first stage has the logits too, which are short, between the forwards and backwards of two layers of 1 and 2. What waits for them
+ * is not to wait for a long unit before. */
+static void there_and_back_and_there(void **state) {
+    (void)state;
+    dt_stage_unit units[] = {
+        {.stage = 0, .flops = 37}, {.stage = 1, .flops = 34}, {.stage = 0, .flops = 4}, {.stage = 1, .flops = 72}, {.stage = 0, .flops = 73}};
+    dt_staged_segment segment = {.n_units = 5, .units = units};
+    for (int m = 8; m <= 32; m *= 4) {
+        dt_arena *arena = dt_arena_create();
+        const dt_stage_order *orders = dt_stage_orders(&segment, 2, m, arena);
+        double busy = orders[0].busy + orders[1].busy, imbalance = 2 * 114.0 / 220 - 1;
+        assert_true((2 * orders[0].end - busy) / busy < 1.0 / m + imbalance + 0.05);
+        assert_true(orders[0].n_in_flight <= 3 && orders[1].n_in_flight <= 3);
+        dt_arena_destroy(arena);
+    }
+}
+
 /* ---- messages that wait for their receivers ---- */
 
 /* What a stage makes of a microbatch in unit `after`, and another one needs for unit `before`. */
@@ -183,6 +200,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forwards_and_backwards),
         cmocka_unit_test(forwards_alone),
+        cmocka_unit_test(there_and_back_and_there),
         cmocka_unit_test(nobody_waits_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
