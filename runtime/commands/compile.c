@@ -34,13 +34,15 @@ static char *format_path(const char *folder, const char *name) {
     return dt_text_take(&text);
 }
 
-/* The dtc in the folder of this program, else the one of PATH. */
+/* The dtc in the folder of this program, else the one of PATH. Debian's packages call it dt-dtc: a dtc beside that compiles device trees. */
 static dt_status *find_compiler(char **compiler) {
+    static const char *const names[] = {"dt-dtc", "dtc"};
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n > 0) {
-        self[n] = 0;
-        *compiler = format_path(dirname(self), "dtc");
+    self[n > 0 ? n : 0] = 0;
+    const char *folder = dirname(self);
+    for (size_t i = 0; n > 0 && i < sizeof names / sizeof *names; i++) {
+        *compiler = format_path(folder, names[i]);
         if (*compiler == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
         if (access(*compiler, X_OK) == 0) return NULL;
         dt_release(*compiler);

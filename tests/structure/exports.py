@@ -1,4 +1,5 @@
-"""What libdtc and libdtrt show, shared and static, is what include/dtc.h and include/dtrt.h declare, and nothing else.
+"""What libdtc and libdtrt show, shared and static, is what include/dtc.h and include/dtrt.h declare, and nothing else. So it is in debian/*.symbols, and the
+version of Debian's packages is that of the project.
 
 Before the real comparison a name too many and one too few must be found.
 """
@@ -8,8 +9,8 @@ import re
 import subprocess
 import sys
 
-BUILD = pathlib.Path(os.environ["DT_BUILD"])
-HEADERS = {name: pathlib.Path(os.environ["DT_SOURCE"]) / f"include/{name}.h" for name in ("dtc", "dtrt")}
+SOURCE, BUILD = (pathlib.Path(os.environ[name]) for name in ("DT_SOURCE", "DT_BUILD"))
+HEADERS = {name: SOURCE / f"include/{name}.h" for name in ("dtc", "dtrt")}
 
 
 def declared(text):
@@ -37,5 +38,10 @@ for name, header in HEADERS.items():
     assert len(wanted) > 10
     found += differences(f"lib{name}.so", wanted, defined(BUILD / f"lib{name}.so", "--dynamic"))
     found += differences(f"lib{name}.a", wanted, defined(BUILD / f"lib{name}.a"))
+    symbols = f"debian/lib{name}0.symbols"
+    found += differences(symbols, wanted, set(re.findall(r"^ (\w+)@Base", (SOURCE / symbols).read_text(), re.MULTILINE)))
+version = re.search(r'DT_VERSION "(.*)"', (SOURCE / "abi/version.h").read_text())[1]
+if not (SOURCE / "debian/changelog").read_text().startswith(f"dt ({version}) "):
+    found.append(f"debian/changelog does not begin with version {version}")
 print("\n".join(found) or "what is declared is what is shown")
 sys.exit(1 if found else 0)

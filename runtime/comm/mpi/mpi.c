@@ -59,13 +59,17 @@ static void find_folders(char folders[2][PATH_MAX]) {
     }
 }
 
-/* The family's plugin where this code lies, in ../lib from there, or so with the program. */
+/* The family's plugin where this code lies, in ../lib from there, or so with the program. Debian's packages have it in /usr/lib/dt, and libraries in
+ * a folder beside that. */
 static dt_status *load_plugin_of(const family *family, const dt_mpi_plugin **plugin) {
-    static const char *const below[] = {"", "/../lib"};
+    static const char *const below[] = {"", "/../lib", "/../lib/dt", "/../dt"};
+    enum {
+        n_below = sizeof below / sizeof *below
+    };
     char folders[2][PATH_MAX], path[PATH_MAX + 64];
     find_folders(folders);
-    for (int i = 0; i < 4; i++) {
-        snprintf(path, sizeof path, "%s%s/%s", folders[i / 2], below[i % 2], family->plugin);
+    for (int i = 0; i < 2 * n_below; i++) {
+        snprintf(path, sizeof path, "%s%s/%s", folders[i / n_below], below[i % n_below], family->plugin);
         if (access(path, F_OK) != 0) continue;
         DT_TRY(load_library(family));
         return load_plugin(path, plugin);
