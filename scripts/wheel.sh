@@ -2,9 +2,11 @@
 # A wheel of the Python module dt, for every Python from 3.11 on an x86-64 Linux with the C library of Debian 12 (glibc 2.36) or a later one. The
 # compiler and the runtime are within its extension, LLVM too; the other libraries of the distribution lie beside it (auditwheel puts them there).
 #
-#   scripts/wheel.sh [FOLDER]      writes dt-VERSION-cp311-abi3-manylinux_2_36_x86_64.whl into FOLDER, dist by default, and prints its path and size
+# On PyPI the name dt is somebody else's; the distribution is dt-train, and the module dt.
+#
+#   scripts/wheel.sh [FOLDER]      writes dt_train-VERSION-cp311-abi3-manylinux_2_36_x86_64.whl into FOLDER, dist by default, and prints its path and size
 set -euo pipefail
-case ${1-} in -*) sed -n '2,5p' "$0"; exit 2 ;; esac
+case ${1-} in -*) sed -n '2,7p' "$0"; exit 2 ;; esac
 cd "$(dirname "$0")/.."
 
 folder=${1:-dist}
@@ -24,17 +26,25 @@ cmake --preset wheel -DDT_PYTHON="$PWD/$python" >/dev/null
 cmake --build $build --target dt_python >/dev/null
 
 stage=$build/stage
-info=$stage/dt-$version.dist-info
+info=$stage/dt_train-$version.dist-info
 rm -rf $stage $build/packed
 mkdir -p "$info/licenses" $build/packed "$folder"
 cp -rL $build/python/dt $stage/dt
 rm -rf $stage/dt/__pycache__
 cat >"$info/METADATA" <<END
 Metadata-Version: 2.1
-Name: dt
+Name: dt-train
 Version: $version
 Summary: Compiles and trains neural networks: programs over the whole batch, on any number of devices
 License: Apache-2.0
+Classifier: License :: OSI Approved :: Apache Software License
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: C
+Classifier: Programming Language :: Python :: 3.11
+Classifier: Programming Language :: Python :: 3.12
+Classifier: Programming Language :: Python :: 3.13
+Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence
+Classifier: Typing :: Typed
 Requires-Python: >=3.11
 Requires-Dist: numpy>=1.24
 Provides-Extra: progress
@@ -44,7 +54,7 @@ Requires-Dist: ml_dtypes; extra == "bf16"
 Description-Content-Type: text/markdown
 
 END
-cat docs/python.md >>"$info/METADATA"
+cat README.md >>"$info/METADATA"
 cat >"$info/WHEEL" <<END
 Wheel-Version: 1.0
 Generator: scripts/wheel.sh
@@ -57,7 +67,7 @@ for package in llvm-19-dev libcjson1 libminizip1 libjpeg62-turbo libnettle8 libp
 done
 
 "$python" -m wheel pack --dest-dir $build/packed $stage >/dev/null
-wheel=$folder/dt-$version-cp311-abi3-$platform.whl
+wheel=$folder/dt_train-$version-cp311-abi3-$platform.whl
 rm -f "$wheel"
 PATH=$PWD/$build/venv/bin:$PATH "$python" -m auditwheel repair --plat $platform --only-plat --strip --wheel-dir "$folder" $build/packed/*.whl 2>$build/auditwheel.log ||
     { cat $build/auditwheel.log >&2 && exit 1; }

@@ -22,7 +22,7 @@ def environment(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     run(SOURCE / "scripts/wheel.sh", folder / "dist")
     (wheel,) = (folder / "dist").iterdir()
-    assert wheel.name.endswith("-cp311-abi3-manylinux_2_36_x86_64.whl")
+    assert wheel.name.startswith("dt_train-") and wheel.name.endswith("-cp311-abi3-manylinux_2_36_x86_64.whl")
     venv.create(folder / "v", with_pip=True)
     python = folder / "v/bin/python"
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
