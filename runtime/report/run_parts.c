@@ -91,7 +91,8 @@ static void append_time(dt_text *page, const dt_run_record *run, dt_arena *arena
         else
             others += layers.items[i].amount;
     dt_list_push(arena, &shown, ((part){.name = "other layers", .amount = others}));
-    dt_list_push(arena, &shown, ((part){.name = "sums over replicas, waiting for one another", .amount = run->exchanging_seconds / steps}));
+    const char *meeting = run->replicas > 1 ? "sums over replicas, waiting for one another" : "sums over microbatches, cores that wait for one another";
+    dt_list_push(arena, &shown, ((part){.name = meeting, .amount = run->exchanging_seconds / steps}));
     double rest = (run->timed_seconds - in_kernels - run->exchanging_seconds) / steps;
     dt_list_push(arena, &shown, ((part){.name = "launching, waiting for data", .amount = rest > 0 ? rest : 0, .is_rest = true}));
     append_parts(page, shown.items, shown.n, dt_html_duration);
