@@ -106,10 +106,13 @@ typedef struct dtc_compile_options {
     const char *target;   /* "cpu" or NULL; "cuda", which is beside cpu; "cuda:sm_90,compute_90" */
     const char *cpu;      /* instruction sets: "x86-64-v3,x86-64-v4" or NULL; "native" */
     const char *optimize; /* what not to do: "no-fuse,no-tile"; NULL: leave nothing out */
-    const char *emit; /* a stage as text instead of the artifact: "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "c", "cuda"; or code, "object" */
+    const char *emit; /* a stage as text instead of the artifact: "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "c", "cuda"; or code, "object";
+                         or "onnx": a step as an ONNX model, and its text, "onnx-text" */
     const char *dump_after; /* a pass, or "all": what the program is after it is told as a DTC_REPORT */
     int time_passes;        /* not 0: where the time went is told as a DTC_REPORT */
     const char *depfile;    /* file to write: the output and the files that it was made of, as a rule for make and ninja; NULL: none */
+    const char *step;       /* of "onnx": which one, that updates nothing; NULL: "predict", or the only one that does not train */
+    const char *weights;    /* of "onnx": a checkpoint, or a safetensors file; NULL, of "onnx-text" alone: without */
 } dtc_compile_options;
 
 /* Whether the options make sense together, without reading the program: what dtc_compile refuses first. */
@@ -121,7 +124,8 @@ DT_API dt_status *dtc_check_options(const dtc_program *program, const dtc_compil
  *          "c" or "object" alone, or of plans for GPUs "kernels", "plan" or "cuda"
  * options  NULL: an artifact for CPUs.
  * bytes    the artifact, or the stage; NULL: only the file is wanted. Zeros after an error.
- * Returns  DT_INVALID_ARGUMENT for a program with mistakes: its place is the first one's. */
+ * Returns  DT_INVALID_ARGUMENT for a program with mistakes: its place is the first one's; so is a step with what ONNX has no operator for.
+ *          DT_FAILED_PRECONDITION for weights of another model. */
 DT_API dt_status *dtc_compile(const dtc_program *program, const dtc_compile_options *options, dtc_bytes *bytes);
 
 /* ---- format ---- */
@@ -321,7 +325,7 @@ DT_API void dtc_operations_free(dtc_operations *operations); /* NULL is allowed 
 
 /* Puts weights into an artifact, in place of those that it has: sessions then begin with them (dtrt_initialize, dtrun).
  *
- * weights  a safetensors file that has each parameter and state of the program by its path, as model.safetensors of a checkpoint has
+ * weights  a safetensors file that has each parameter and state of the program by its path, or a checkpoint, of which it is model.safetensors
  * output   the file to write; NULL: the artifact itself
  * Returns  DT_NOT_FOUND, DT_DATA_LOSS for damaged files, DT_FAILED_PRECONDITION for weights of another model. */
 DT_API dt_status *dtc_pack(const char *artifact, const char *weights, const char *output);

@@ -42,6 +42,9 @@ if ! "$python" -c 'import numpy, pytest, safetensors, tqdm' 2>/dev/null; then
     "$python" -m pip install --quiet --disable-pip-version-check numpy pytest safetensors tqdm
 fi
 
+# What reads and runs ONNX models.
+[ $full = no ] || "$python" -c 'import onnx, onnxruntime' 2>/dev/null || "$python" -m pip install --quiet --disable-pip-version-check onnx onnxruntime
+
 # The third family of MPIs that dtrun can run with has no package in Debian 12.
 [ $full = no ] || [ -e .venv/bin/mpicc_abi ] || "$python" -m pip install --quiet --disable-pip-version-check 'mpich>=5'
 

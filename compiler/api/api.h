@@ -70,6 +70,8 @@ dt_status *dt_api_read_source(dt_api_call *call);
 dt_status *dt_api_report(dt_api_call *call, const dtc_diagnostic *diagnostic);
 /* Runs the passes. What they refuse about a place of the program is reported as dt_api_load reports mistakes. */
 dt_status *dt_api_run_passes(dt_api_call *call, dt_compilation *compilation, const dt_passes_options *options);
+/* The same of any error about a place of the program; others, and NULL, are returned as they are. */
+dt_status *dt_api_refused(dt_api_call *call, const dt_module *module, dt_status *status);
 /* A finding without a place: its text alone, which may be of several lines; NULL is nothing to tell. */
 dt_status *dt_api_report_text(dt_api_call *call, dtc_severity severity, const char *text);
 /* How many mistakes there are, with the place of the first; all of them where the caller has no other way to see them. */

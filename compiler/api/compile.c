@@ -8,7 +8,9 @@
 #include "compiler/artifact.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/kernel/plan_text.h"
+#include "compiler/onnx/onnx.h"
 #include "compiler/pipeline.h"
+#include "compiler/weights.h"
 #include "ir/text_form.h"
 
 #include <stdlib.h>
@@ -25,9 +27,12 @@ typedef enum stage {
     STAGE_C,
     STAGE_OBJECT,
     STAGE_CUDA,
+    STAGE_ONNX,
+    STAGE_ONNX_TEXT,
     N_STAGES
 } stage;
-static const char *const stage_names[N_STAGES] = {"dtx", "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "c", "object", "cuda"};
+static const char *const stage_names[N_STAGES] = {"dtx", "ir", "opt-ir", "kernels", "plan", "llvm",
+                                                  "asm", "c",  "object", "cuda",    "onnx", "onnx-text"};
 
 static const char *const level_names[] = {DT_LEVEL_V3, DT_LEVEL_V4, DT_LEVEL_NATIVE};
 enum {
@@ -45,6 +50,8 @@ typedef struct job {
     dt_plan_sets plans; /* that were read, where there is no program */
     dt_api_cuda cuda;   /* of that target */
     dt_codegen_object code[N_LEVELS];
+    const dt_function *model; /* the step that becomes one */
+    dt_weights *weights;      /* of it */
     dt_text cuda_warnings;
     dt_text output; /* the artifact, or a stage */
     dtc_bytes *bytes;
@@ -86,9 +93,19 @@ static dt_status *read_target(job *job) {
 /* Of one instruction set, of CPUs. */
 static bool is_code(stage stage) { return stage >= STAGE_LLVM && stage <= STAGE_OBJECT; }
 
+static bool is_model(stage stage) { return stage == STAGE_ONNX || stage == STAGE_ONNX_TEXT; }
+
+static dt_status *check_model(const job *job) {
+    const char *step = job->options.step, *weights = job->options.weights;
+    if (job->emit == STAGE_ONNX && weights == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "--emit=onnx writes a model with its weights: --weights names a checkpoint, or a safetensors file");
+    if (is_model(job->emit) || (step == NULL && weights == NULL)) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "--%s is for --emit=onnx", step != NULL ? "step" : "weights");
+}
+
 static dt_status *read_stage(job *job, bool is_plan) {
     const char *emit = job->options.emit;
-    if (emit == NULL) return NULL;
+    if (emit == NULL) return check_model(job);
     while (job->emit < N_STAGES && (job->emit == STAGE_ARTIFACT || strcmp(emit, stage_names[job->emit]) != 0)) job->emit++;
     if (job->emit == N_STAGES) return dt_error(DT_INVALID_ARGUMENT, "there is no stage \"%s\" to print", emit);
     if (job->emit == STAGE_CUDA && job->target != DT_TARGET_CUDA && !is_plan) /* a plan says what it is for */
@@ -97,7 +114,7 @@ static dt_status *read_stage(job *job, bool is_plan) {
         return dt_error(DT_INVALID_ARGUMENT, "--emit=%s prints what --target cpu generates; try --emit=cuda", emit);
     if (job->options.cpu && job->n_levels > 1 && is_code(job->emit))
         return dt_error(DT_INVALID_ARGUMENT, "--emit=%s prints the code of one level, --cpu %s names %d", emit, job->options.cpu, job->n_levels);
-    return NULL;
+    return check_model(job);
 }
 
 static dt_status *read_options(job *job, const dtc_program *program, const dtc_compile_options *options) {
@@ -180,6 +197,14 @@ static dt_status *emit_object(job *job, const dt_compilation *compilation, const
     return NULL;
 }
 
+static dt_status *emit_model(job *job, dt_arena *arena) {
+    const dt_onnx_model *model;
+    DT_TRY(dt_onnx_render(arena, job->model, job->weights, &model));
+    if (job->emit == STAGE_ONNX) return dt_onnx_write(&job->output, model);
+    dt_onnx_print(&job->output, model);
+    return NULL;
+}
+
 static dt_status *emit_stage(job *job, const dt_compilation *compilation) {
     dt_text *text = &job->output;
     const char *level = job->levels[job->n_levels - 1];
@@ -196,6 +221,8 @@ static dt_status *emit_stage(job *job, const dt_compilation *compilation) {
         return NULL;
     case STAGE_OBJECT: DT_TRY(choose(job, compilation, level, &choices)); return emit_object(job, compilation, level, choices);
     case STAGE_KERNELS: return print_kernels(text, compilation, job);
+    case STAGE_ONNX:
+    case STAGE_ONNX_TEXT: return emit_model(job, compilation->arena);
     case STAGE_PLAN:
         print_summaries(text, compilation);
         return job->target == DT_TARGET_CUDA && job->plans.n == 0 ? print_cuda(text, compilation, job) : NULL;
@@ -322,6 +349,7 @@ static dt_status *write_depfile(dt_api_call *call, const job *job) {
 
 static const char *last_pass(stage stage) {
     if (stage == STAGE_IR) return "verify";
+    if (is_model(stage)) return DT_ONNX_LAST_PASS;
     return stage == STAGE_OPT_IR ? "shard" : NULL;
 }
 
@@ -349,6 +377,8 @@ static dt_status *compile(dt_api_call *call, job *job, dt_compilation *compilati
     DT_TRY(dt_api_load(call, &compilation->module));
     dt_timings_add(timings, "front end", dt_seconds() - start);
     DT_TRY(find_output(call, job, compilation->module));
+    if (is_model(job->emit)) DT_TRY(dt_api_refused(call, compilation->module, dt_onnx_select(compilation->module, job->options.step, &job->model)));
+    if (job->options.weights != NULL) DT_TRY(dt_weights_read(job->options.weights, &job->weights));
     if (job->target == DT_TARGET_CUDA && job->emit == STAGE_ARTIFACT) {
         compilation->target = DT_TARGET_CPU;
         dt_module_print(graph, compilation->module);
@@ -358,7 +388,8 @@ static dt_status *compile(dt_api_call *call, job *job, dt_compilation *compilati
                              &(dt_passes_options){.dump_after = pass, .stop_after = last_pass(job->emit), .dumps = dumps, .timings = timings}));
     if (pass != NULL && dumps->data == NULL)
         return dt_error(DT_INVALID_ARGUMENT, "--dump-after=%s: this pass is not run: --emit ends before it, or -O leaves it out", pass);
-    return job->emit != STAGE_ARTIFACT ? emit_stage(job, compilation) : generate(call, job, compilation, graph->data, timings);
+    return job->emit != STAGE_ARTIFACT ? dt_api_refused(call, compilation->module, emit_stage(job, compilation))
+                                       : generate(call, job, compilation, graph->data, timings);
 }
 
 /* What code, choices and summaries need of plans that were read: printing them again needs nothing. */
@@ -418,6 +449,7 @@ dt_status *dtc_compile(const dtc_program *program, const dtc_compile_options *op
     for (int i = 0; i < job.n_levels; i++) free(job.code[i].bytes);
     dt_cuda_code_free(&job.cuda.code);
     dt_text_free(&job.cuda_warnings);
+    dt_weights_free(job.weights);
     dt_text_free(&job.output);
     return status;
 }

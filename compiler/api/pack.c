@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "compiler/weights.h"
 #include "compiler/zip_memory.h"
 #include "include/dtc.h"
 
@@ -15,17 +16,15 @@
 #define WEIGHTS_FILE "weights.safetensors"
 
 enum {
-    HEAD_BYTES = 8,  /* the length of a safetensors file's header, before it */
     MOST_NAME = 1024 /* of a member */
 };
 
 typedef struct packing {
-    const char *artifact, *weights;
+    const char *artifact;
     unzFile from;
     zipFile to;
-    char *tensors;            /* the file of weights */
-    size_t n_tensors, n_data; /* of the file; of what follows its header */
-    cJSON *manifest, *header;
+    dt_weights *weights;
+    cJSON *manifest;
 } packing;
 
 static dt_status *no_memory(const packing *all) { return dt_error_in(DT_RESOURCE_EXHAUSTED, all->artifact, 0, "no memory to pack it"); }
@@ -74,16 +73,6 @@ static dt_status *read_manifest(packing *all) {
     return all->manifest != NULL ? NULL : damaged(all);
 }
 
-static dt_status *read_weights(packing *all) {
-    uint64_t n_header = 0;
-    DT_TRY(dt_file_read(all->weights, &all->tensors, &all->n_tensors));
-    for (int i = 0; i < HEAD_BYTES && all->n_tensors >= HEAD_BYTES; i++) n_header |= (uint64_t)(unsigned char)all->tensors[i] << 8 * i;
-    if (n_header > 0 && n_header <= all->n_tensors - HEAD_BYTES) all->header = cJSON_ParseWithLength(all->tensors + HEAD_BYTES, n_header);
-    all->n_data = all->header != NULL ? all->n_tensors - HEAD_BYTES - n_header : 0;
-    if (cJSON_IsObject(all->header)) return NULL;
-    return dt_error_in(DT_DATA_LOSS, all->weights, 0, "is no safetensors file, or a truncated one");
-}
-
 /* ---- whether they fit ---- */
 
 static const char *string_of(const cJSON *object, const char *key) {
@@ -91,41 +80,21 @@ static const char *string_of(const cJSON *object, const char *key) {
     return string != NULL ? string : "";
 }
 
-/* The bytes of a tensor that lies in the file; -1 where it does not. */
-static double tensor_bytes(const packing *all, const cJSON *tensor) {
-    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(tensor, "data_offsets");
-    const cJSON *begin = cJSON_GetArrayItem(offsets, 0), *end = cJSON_GetArrayItem(offsets, 1);
-    bool is_inside = cJSON_IsNumber(begin) && cJSON_IsNumber(end) && begin->valuedouble >= 0 && begin->valuedouble <= end->valuedouble &&
-                     end->valuedouble <= (double)all->n_data;
-    return is_inside ? end->valuedouble - begin->valuedouble : -1;
-}
-
-static dt_status *check_tensors(const packing *all) {
-    const cJSON *tensor;
-    cJSON_ArrayForEach(tensor, all->header) {
-        if (strcmp(tensor->string, "__metadata__") == 0 || tensor_bytes(all, tensor) >= 0) continue;
-        return dt_error_in(DT_DATA_LOSS, all->weights, 0, "is truncated or damaged: %s does not lie in it", tensor->string);
-    }
-    return NULL;
-}
-
 /* A variable of the manifest is the tensor of its path. */
 static dt_status *check_variable(const packing *all, const cJSON *variable) {
     const char *path = string_of(variable, "path"), *kind = string_of(variable, "kind");
     if (strcmp(kind, "parameter") != 0 && strcmp(kind, "state") != 0) return NULL;
-    const cJSON *tensor = cJSON_GetObjectItemCaseSensitive(all->header, path);
     dt_dtype dtype = dt_dtype_from_name(string_of(variable, "dtype"));
-    if (tensor == NULL) return dt_error_in(DT_FAILED_PRECONDITION, all->weights, 0, "has no %s %s, which %s needs", kind, path, all->artifact);
     if (dtype == DT_N_DTYPES) return damaged(all);
-    bool is_same = strcmp(string_of(tensor, "dtype"), dt_dtype_safetensors_name(dtype)) == 0 &&
-                   cJSON_Compare(cJSON_GetObjectItemCaseSensitive(tensor, "shape"), cJSON_GetObjectItemCaseSensitive(variable, "shape"), 1);
-    double n_bytes = (double)dt_dtype_bytes(dtype);
-    const cJSON *dim;
-    cJSON_ArrayForEach(dim, cJSON_GetObjectItemCaseSensitive(variable, "shape")) n_bytes *= dim->valuedouble;
-    if (is_same && tensor_bytes(all, tensor) == n_bytes) return NULL;
-    if (is_same) return dt_error_in(DT_DATA_LOSS, all->weights, 0, "is damaged: %s does not have the bytes of its shape", path);
-    return dt_error_in(DT_FAILED_PRECONDITION, all->weights, 0,
-                       "%s is not of the type and shape that it has in %s; `dtrun export --map` may make it so", path, all->artifact);
+    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(variable, "shape"), *dim;
+    int rank = 0;
+    int64_t *dims = dt_allocate_zeroed((size_t)cJSON_GetArraySize(shape), sizeof *dims);
+    if (dims == NULL) return no_memory(all);
+    cJSON_ArrayForEach(dim, shape) dims[rank++] = (int64_t)dim->valuedouble;
+    const void *data;
+    dt_status *status = dt_weights_find(all->weights, path, kind, dtype, rank, dims, &data);
+    dt_release(dims);
+    return status;
 }
 
 static dt_status *check_variables(const packing *all) {
@@ -169,7 +138,9 @@ static dt_status *write_packed(packing *all, const char *output) {
     all->to = dt_zip_open(&memory);
     if (all->to == NULL) return no_memory(all);
     dt_status *status = copy_members(all);
-    if (status == NULL) status = add_member(all, WEIGHTS_FILE, all->tensors, all->n_tensors);
+    size_t n_bytes;
+    const char *tensors = dt_weights_bytes(all->weights, &n_bytes);
+    if (status == NULL) status = add_member(all, WEIGHTS_FILE, tensors, n_bytes);
     if (zipClose(all->to, NULL) != ZIP_OK || bytes.failed) status = dt_status_first(status, no_memory(all));
     if (status == NULL) status = dt_file_write_atomic(output, bytes.data, bytes.n);
     dt_text_free(&bytes);
@@ -178,15 +149,13 @@ static dt_status *write_packed(packing *all, const char *output) {
 
 dt_status *dtc_pack(const char *artifact, const char *weights, const char *output) {
     if (artifact == NULL || weights == NULL) return dt_error(DT_INVALID_ARGUMENT, "%s is NULL", artifact == NULL ? "artifact" : "weights");
-    packing all = {.artifact = artifact, .weights = weights};
+    packing all = {.artifact = artifact};
     dt_status *status = read_manifest(&all);
-    if (status == NULL) status = read_weights(&all);
-    if (status == NULL) status = check_tensors(&all);
+    if (status == NULL) status = dt_weights_read(weights, &all.weights);
     if (status == NULL) status = check_variables(&all);
     if (status == NULL) status = write_packed(&all, output != NULL ? output : artifact);
     if (all.from != NULL) unzClose(all.from);
     cJSON_Delete(all.manifest);
-    cJSON_Delete(all.header);
-    dt_release(all.tensors);
+    dt_weights_free(all.weights);
     return status;
 }

@@ -172,9 +172,11 @@ static bool is_graph(const char *path) { return dt_api_ends_in(path, ".ir"); }
 bool dt_api_is_plan(const dt_api_call *call) { return dt_api_ends_in(call->program.path, ".plan"); }
 
 dt_status *dt_api_run_passes(dt_api_call *call, dt_compilation *compilation, const dt_passes_options *options) {
-    dt_status *status = dt_passes_run(compilation, options);
+    return dt_api_refused(call, compilation->module, dt_passes_run(compilation, options));
+}
+
+dt_status *dt_api_refused(dt_api_call *call, const dt_module *module, dt_status *status) {
     if (status == NULL || status->line == 0) return status;
-    const dt_module *module = compilation->module;
     bool is_program = !is_graph(call->program.path) && module->files.n > 0 && strcmp(status->file, module->files.items[0]) == 0;
     const char *place = dt_arena_format(call->arena, "%s:%d:%d: ", status->file, status->line, status->column);
     const char *file = is_program ? call->program.path : dt_arena_string(call->arena, status->file);

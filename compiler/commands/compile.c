@@ -18,7 +18,9 @@ enum {
     KEY_CPU,
     KEY_TARGET,
     KEY_LIBRARY,
-    KEY_DEPFILE
+    KEY_DEPFILE,
+    KEY_STEP,
+    KEY_WEIGHTS
 };
 
 static const struct argp_option option_rows[] = {
@@ -36,8 +38,10 @@ static const struct argp_option option_rows[] = {
     DT_COMMAND_PROGRAM_OPTIONS,
     {"emit", KEY_EMIT, "STAGE", 0,
      "Print a stage instead of writing an artifact: ir, opt-ir, kernels (with --cpu: as they are made for these levels), plan; llvm, asm, c, object; "
-     "or with --target cuda, and of a plan for GPUs: cuda",
+     "or with --target cuda, and of a plan for GPUs: cuda; or a step with its weights as a model for other runtimes: onnx, and its text: onnx-text",
      0},
+    {"step", KEY_STEP, "NAME", 0, "The step that becomes an ONNX model (default: predict, or the only one that does not train)", 0},
+    {"weights", KEY_WEIGHTS, "PATH", 0, "The weights of that model: a checkpoint, or a safetensors file, as dtrun export writes", 0},
     {"dump-after", KEY_DUMP_AFTER, "PASS", 0, "Print the program after a pass, or after each with `all`, to standard error: ", 0},
     {"depfile", KEY_DEPFILE, "FILE", 0, "Write there what the artifact depends on, the program and its modules, as a rule for make and ninja", 0},
     {"time-passes", KEY_TIME_PASSES, NULL, 0, "Print where the time of the compilation went", 0},
@@ -76,6 +80,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case KEY_TIME_PASSES: compile->time_passes = 1; return 0;
     case KEY_DEPFILE: compile->depfile = argument; return 0;
     case KEY_DUMP_AFTER: compile->dump_after = argument; return 0;
+    case KEY_STEP: compile->step = argument; return 0;
+    case KEY_WEIGHTS: compile->weights = argument; return 0;
     case KEY_EMIT: compile->emit = argument; return 0;
     case ARGP_KEY_END: check(state, state->input); return 0;
     default: return dt_command_parse(key, argument, state);

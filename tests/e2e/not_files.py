@@ -46,11 +46,13 @@ def cases(kind):
     yield ("dtc", "check", it), whole
     yield ("dtc", "graph", it, "-o", out), whole
     yield ("dtc", "pack", it, weights, "-o", out), part
-    yield ("dtc", "pack", program, it, "-o", out), whole
+    as_weights = whole if kind != "folder" else "is a folder, but no checkpoint"
+    yield ("dtc", "pack", program, it, "-o", out), as_weights
+    yield ("dtc", "compile", "--emit=onnx", FOLDER / "net.dt", "--weights", it, "-o", out), as_weights
     yield ("dtrun", "info", it), whole
     yield ("dtrun", "train", it, "--data", data), whole
     yield (*train, "--init", weights, "--map", it), whole
-    yield (*train, "--init", it), whole if kind != "folder" else "is a folder, but no checkpoint"
+    yield (*train, "--init", it), as_weights
     yield ("dtrun", "export", weights, "--map", it, "-o", out), whole
     yield ("dtrun", "predict", program, "--input", it, "--checkpoint-dir", checkpoints, "--output", FOLDER / "results"), part
     # what is found in a folder

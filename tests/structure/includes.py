@@ -26,7 +26,7 @@ MAY_INCLUDE = {
 VENDORS = (  # headers in <>, and the files that may include them
     (re.compile(r"llvm(-c)?/"), re.compile(r"compiler/codegen/llvm[^/]*$")),
     (re.compile(r"cu[a-z]*\.h$|cudnn|nvrtc"), re.compile(r"compiler/codegen/cuda_[^/]*$|runtime/devices/cuda/")),
-    (re.compile(r"cjson/|minizip/|png\.h$|utf8proc\.h$|j(peglib|error)\.h$|tensorboard\.pb-c\.h$|zlib\.h$|nettle/"), re.compile(r"compiler/|runtime/|tests/|bench/")),
+    (re.compile(r"cjson/|minizip/|png\.h$|utf8proc\.h$|j(peglib|error)\.h$|(tensorboard|onnx)\.pb-c\.h$|zlib\.h$|nettle/"), re.compile(r"compiler/|runtime/|tests/|bench/")),
     (re.compile(r"mpi\.h$"), re.compile(r"runtime/comm/mpi/plugin\.c$|bench/processes_")),
     (re.compile(r"zmq\.h$"), re.compile(r"runtime/ps/zeromq\.h$")),
     (re.compile(r"cmocka\.h$"), re.compile(r"tests/")),
