@@ -451,6 +451,35 @@ typedef struct dtrt_checkpoint_info {
 /* Reads where a training was that wrote a checkpoint: `path`, or the newest below it. Needs no session. */
 DT_API dt_status *dtrt_checkpoint_describe(const char *path, dtrt_checkpoint_info *info);
 
+/* ---- data of the application's own ---- */
+
+/* Gives the next batch: arrays [n_inputs of the step] in its order, which the library reads until it asks for the next one, or the run ends. *rows:
+ * of this process (dtrt_session_rows), 1 to those of a full batch; both are 0 before, and where they stay so the epoch is over, of several processes
+ * when it is in all: one that has no rows of a short batch may give arrays of none. */
+typedef int dtrt_batch_callback(void *context, dtrt_session *session, dtrt_array *arrays, int64_t *rows);
+
+/* Goes to epoch `epoch`, from 0, of which `examples` were consumed by all processes. *begun, 0 before: `examples`, where the data can be entered
+ * there; 0: the epoch begins anew, which is told as a remark. `place`: what dtrt_place_callback said there; or NULL. */
+typedef int dtrt_begin_callback(void *context, dtrt_session *session, int64_t epoch, int64_t examples, const char *place, int64_t *begun);
+
+/* Says in the middle of an epoch where the data is, for a checkpoint: *place, which lives until the next call; NULL: there is nothing to say. */
+typedef int dtrt_place_callback(void *context, dtrt_session *session, const char **place);
+
+/* What a run goes over in place of the program's data: arrays, of which the library makes batches, in an order that depends on the seed and the epoch
+ * alone; or batches that the application gives, on the thread that called. */
+typedef struct dtrt_given {
+    size_t size;
+    const dtrt_array *arrays; /* [n_inputs of the step] in its order, of the same number of rows each, borrowed until the run returns, and the same in
+                                 all processes; or NULL: `next` gives batches */
+    int64_t batch;            /* of arrays: rows of a batch of all processes, at most the session's global batch; 0: as many */
+    int shuffle;              /* of arrays: each epoch in another order, as shuffle(n) of all n examples; 0: in theirs */
+    dtrt_batch_callback *next;
+    dtrt_begin_callback *begin;
+    dtrt_place_callback *place;    /* or NULL: it says nothing */
+    void *context;                 /* for the callbacks */
+    int64_t n_batches, n_examples; /* that `next` gives in an epoch; 0: not known. Then launch value steps_per_epoch is what it was set to */
+} dtrt_given;
+
 /* ---- whole runs: what dtrun's commands do ---- */
 
 typedef struct dtrt_run_result {
@@ -478,17 +507,21 @@ typedef struct dtrt_train_options {
     const char *log_dir;           /* folder for what dtrt_write_report and TensorBoard read; or NULL. It may not hold another run: DT_ALREADY_EXISTS;
                                       one that resumes, was loaded, or has written there before appends */
     int64_t log_histograms;        /* epochs from one histogram of the weights to the next, in log_dir; 0: none */
+    const dtrt_given *given;       /* data of the application's own, in place of `from`; or NULL */
+    const dtrt_given
+        *validation; /* with `given`: what the step `evaluate` runs over after each epoch, and no other step is run then; NULL: none is */
 } dtrt_train_options;
 
-/* Trains on the program's data from where the session is, evaluating after each epoch where the program has a step `evaluate` with data. `options` or
- * NULL; `result` or NULL. Two calls to the same `epochs` give the bits of one. After an error of the data or of a file too the session is where its
- * last step was, and can be saved, or go on; where a step has failed it can only be destroyed (dtrt_step). */
+/* Trains on the program's data, or on what is given, from where the session is, evaluating after each epoch where the program has a step `evaluate`
+ * with data. `options` or NULL; `result` or NULL. Two calls to the same `epochs` give the bits of one. After an error of the data or of a file too
+ * the session is where its last step was, and can be saved, or go on; where a step has failed it can only be destroyed (dtrt_step). */
 DT_API dt_status *dtrt_train(dtrt_session *session, const dtrt_train_options *options, dtrt_run_result *result);
 
 typedef struct dtrt_evaluate_options {
     size_t size;
-    const char *step; /* or NULL: "evaluate" */
-    const char *from; /* pipeline; or NULL: that of the step */
+    const char *step;        /* or NULL: "evaluate" */
+    const char *from;        /* pipeline; or NULL: that of the step */
+    const dtrt_given *given; /* data of the application's own, in place of `from`; or NULL */
 } dtrt_evaluate_options;
 
 /* Runs a step that does not train over all of its data; dtrt_totals has what it reports. `options` or NULL; `result` or NULL. */

@@ -55,6 +55,7 @@ void dt_checkpoint_state_free(dt_checkpoint_state *state) {
     dt_release(state->libraries);
     dt_release(state->launch);
     dt_release(state->data);
+    dt_release(state->place);
     dt_release(state->totals);
     dt_release(state->metric);
     dt_release(state->plateau);
@@ -165,6 +166,7 @@ static dt_status *parse_root(const dt_json *root, dt_checkpoint_state *state) {
     DT_TRY(parse_lines(root, "libraries", &state->libraries));
     DT_TRY(parse_lines(root, "launch", &state->launch));
     DT_TRY(parse_string(root, "data", &state->data));
+    if (dt_json_has(root, "place")) DT_TRY(parse_string(root, "place", &state->place));
 #define X(member, least, most) DT_TRY(dt_json_integer(root, #member, least, most, &state->member));
     INTEGERS(X)
 #undef X
@@ -260,6 +262,11 @@ char *dt_checkpoint_state_print(const dt_checkpoint_state *state) {
     dt_text_append(&text, "  \"data\": ");
     dt_text_append_json_string(&text, state->data);
     dt_text_append(&text, ",\n");
+    if (state->place != NULL) {
+        dt_text_append(&text, "  \"place\": ");
+        dt_text_append_json_string(&text, state->place);
+        dt_text_append(&text, ",\n");
+    }
 #define X(member, least, most) dt_text_format(&text, "  \"" #member "\": \"%" PRId64 "\",\n", state->member);
     INTEGERS(X)
 #undef X

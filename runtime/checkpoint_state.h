@@ -25,6 +25,7 @@ typedef struct dt_checkpoint_state {
     char *libraries;    /* what vendors' libraries did of a GPU's work, and how, in lines; "": nothing; NULL: it was not noted */
     char *launch;       /* values of the program's `launch` declarations: NAME=VALUE, in lines; NULL: none */
     char *data;         /* name of the pipeline that `examples` counts in */
+    char *place;        /* where batches that an application gives are, in its words; NULL: it has said none */
     int64_t step;       /* training steps done */
     int64_t epoch;      /* epochs done */
     int64_t examples;   /* consumed in the epoch that is under way */

@@ -42,6 +42,7 @@ struct dt_checkpoint_writer {
     uint64_t n_begun; /* checkpoints: the same in all processes */
     dt_checkpoint_state state;
     dt_total *totals;      /* of the state */
+    char *place;           /* the same */
     dt_text launch;        /* the same */
     dt_recorder *recorder; /* of the thread */
 
@@ -149,6 +150,7 @@ void dt_checkpoint_writer_destroy(dt_checkpoint_writer *writer) {
     dt_status_free(writer->status);
     for (int f = 0; f < DT_CHECKPOINT_FILES; f++) dt_release(writer->state.files[f].items);
     dt_text_free(&writer->launch);
+    dt_release(writer->place);
     dt_release(writer->path);
     dt_release(writer->totals);
     dt_host_memory_release(writer->copy, (size_t)writer->plan.copy_bytes);
@@ -266,6 +268,8 @@ static dt_status *copy_state(dt_checkpoint_writer *writer, const dt_checkpoint_s
     writer->state = *state;
     memcpy(writer->state.files, files, sizeof files);
     writer->state.totals = totals;
+    DT_TRY(dt_checkpoint_state_set(&writer->place, state->place));
+    writer->state.place = writer->place;
     dt_text_free(&writer->launch);
     DT_TRY(dt_session_print_launch(writer->session, &writer->launch));
     writer->state.launch = writer->launch.data;

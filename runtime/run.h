@@ -13,7 +13,7 @@ typedef struct dt_run_session {
     dt_session *session;
     dt_runner **runners;          /* [n_steps] of which a run makes those that it needs and are NULL; they are the caller's */
     dt_checkpoint_state *state;   /* step, epoch, examples, and what is the best so far: where training begins, and then where it ended */
-    int trained_step, trained_on; /* the step and the pipeline that `examples` counts in, likewise; -1: none */
+    int trained_step, trained_on; /* the step and the pipeline that `examples` counts in, likewise; -1: none; n_pipelines: data of the application */
     int64_t n_examples;           /* that the pipeline had then; 0: not known */
     const char *log_dir;          /* that has the past of its training; NULL: none has */
     bool is_loaded;               /* its training began elsewhere: whatever folder of logs it names may have its past */
@@ -30,6 +30,8 @@ typedef struct dt_run_options {
     const char *step;   /* NULL: "train", "evaluate" or "predict" */
     const char *from;   /* a pipeline; NULL: that of the step */
     const char *data;   /* folder of the data files */
+    const dt_given *given;      /* of train and evaluate: what the step runs over in place of a pipeline; or NULL */
+    const dt_given *validation; /* of train, with `given`: what `evaluate` runs over after epochs, and nothing else is run then; NULL: nothing is */
     const char *devices;
     bool no_libraries;    /* on a GPU: --library none */
     bool fast_sums;       /* --reduce fast */
@@ -117,6 +119,9 @@ dt_status *dt_run_describe_session(const dt_run_options *options, dt_session_opt
 /* The pipeline that `from` names, or the step's own. `from` may be NULL. */
 dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, int step, int *pipeline);
 
+/* The same; or options->given, whose *number is n_pipelines: then `from` names none. *written: what it is like. */
+dt_status *dt_run_find_data(const dt_artifact *artifact, const dt_run_options *options, int step, int *number, const dt_artifact_pipeline **written);
+
 /* Rows for each replica: of --global-batch, or `otherwise`. */
 dt_status *dt_run_rows(const dt_run_options *options, int64_t otherwise, int64_t *rows);
 
@@ -143,6 +148,9 @@ dt_status *dt_run_share_data(const dt_kernels *kernels, const dt_run_options *op
 /* As dt_pipeline_open. An error names the process: files of others may be as they should be. */
 dt_status *dt_run_open_pipeline(const dt_kernels *kernels, const dt_run_options *options, const dt_artifact_pipeline *written,
                                 const dt_pipeline_options *data, dt_pipeline **pipeline);
+/* The same of data of the application's, in place of what else `data` names. */
+dt_status *dt_run_open_given(const dt_kernels *kernels, const dt_run_options *options, const dt_given *given, const dt_pipeline_options *data,
+                             dt_pipeline **pipeline);
 
 /* options->on's session, or a new one, which dt_run_free_session frees. */
 dt_status *dt_run_open_session(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_session **session);

@@ -70,8 +70,15 @@ static dt_status *open_samples(dt_run_details *details, const dt_kernels *kernel
                                 .ignore_bad_index = true,
                                 .progress = dt_processes_progress(about->processes)};
     DT_TRY(dt_run_find_rows(kernels, details->options, about, &data.part));
-    DT_TRY(dt_run_open_pipeline(kernels, details->options, &details->artifact->pipelines[details->artifact->steps[details->sampler].pipeline], &data,
-                                &details->samples));
+    const dt_artifact_step *sampler = &details->artifact->steps[details->sampler];
+    dt_status *status = dt_run_open_pipeline(kernels, details->options, &details->artifact->pipelines[sampler->pipeline], &data, &details->samples);
+    if (status != NULL && details->options->given != NULL) { /* who gives data may have no files */
+        dt_log_remark(details->log, "note", "there are no pictures of step %s: %s", sampler->name, dt_status_message(status));
+        dt_status_free(status);
+        details->sampler = -1;
+        return NULL;
+    }
+    DT_TRY(status);
     return dt_pipeline_check(details->samples, details->sampler);
 }
 

@@ -59,12 +59,13 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
     dt_pipeline *pipeline = NULL;
     dt_session *session = NULL;
     int step, from;
+    const dt_artifact_pipeline *written;
     dt_session_options about;
     DT_TRY(dt_run_find_step(artifact, options, "evaluate", &step));
     if (artifact->steps[step].trains) return dt_error(DT_INVALID_ARGUMENT, "step %s trains: run it with `dtrun train`", artifact->steps[step].name);
-    DT_TRY(dt_run_find_pipeline(artifact, options->from, step, &from));
+    DT_TRY(dt_run_find_data(artifact, options, step, &from, &written));
     DT_TRY(dt_run_describe_session(options, &about));
-    DT_TRY(dt_run_rows(options, dt_pipeline_rows(&artifact->pipelines[from]), &about.rows));
+    DT_TRY(dt_run_rows(options, dt_pipeline_rows(written), &about.rows));
     dt_pipeline_options data = {.folder = options->data,
                                 .replicas = about.replicas,
                                 .rows = about.rows,
@@ -74,7 +75,9 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
                                 .progress = dt_processes_progress(options->processes),
                                 .timeline = options->timeline};
     dt_status *status = dt_run_share_data(kernels, options, &about, &data);
-    if (status == NULL) status = dt_run_open_pipeline(kernels, options, &artifact->pipelines[from], &data, &pipeline);
+    if (status == NULL)
+        status = options->given != NULL ? dt_run_open_given(kernels, options, options->given, &data, &pipeline)
+                                        : dt_run_open_pipeline(kernels, options, written, &data, &pipeline);
     dt_release((void *)(uintptr_t)data.parts);
     if (status == NULL) about.steps_per_epoch = dt_pipeline_n_batches(pipeline);
     if (status == NULL) status = dt_run_open_session(kernels, options, &about, &session);

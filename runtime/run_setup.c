@@ -78,6 +78,17 @@ dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, i
     return status;
 }
 
+dt_status *dt_run_find_data(const dt_artifact *artifact, const dt_run_options *options, int step, int *number, const dt_artifact_pipeline **written) {
+    if (options->given != NULL) {
+        *number = artifact->n_pipelines;
+        *written = &options->given->written;
+        return options->from == NULL ? NULL : dt_error(DT_INVALID_ARGUMENT, "--from names data of the program, and other data is given");
+    }
+    DT_TRY(dt_run_find_pipeline(artifact, options->from, step, number));
+    *written = &artifact->pipelines[*number];
+    return NULL;
+}
+
 dt_status *dt_run_rows(const dt_run_options *options, int64_t otherwise, int64_t *rows) {
     int64_t replicas = options->replicas != 0 ? options->replicas : 1;
     *rows = options->global_batch != 0 ? options->global_batch / replicas : otherwise;
@@ -273,6 +284,15 @@ dt_status *dt_run_share_data(const dt_kernels *kernels, const dt_run_options *op
 dt_status *dt_run_open_pipeline(const dt_kernels *kernels, const dt_run_options *options, const dt_artifact_pipeline *written,
                                 const dt_pipeline_options *data, dt_pipeline **pipeline) {
     return dt_processes_sign(options->processes, dt_pipeline_open(kernels, written, data, pipeline));
+}
+
+dt_status *dt_run_open_given(const dt_kernels *kernels, const dt_run_options *options, const dt_given *given, const dt_pipeline_options *data,
+                             dt_pipeline **pipeline) {
+    dt_pipeline_options own = *data;
+    own.given = given;
+    own.rows = given->rows;
+    own.replicas = 1;
+    return dt_run_open_pipeline(kernels, options, &given->written, &own, pipeline);
 }
 
 dt_status *dt_run_open_session(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_session **session) {

@@ -40,7 +40,8 @@ typedef struct training {
     const dt_run_options *options;
     dt_log *log;
     int step; /* in the artifact */
-    int from;
+    int from; /* number of the data */
+    const dt_artifact_pipeline *written;
     dt_session_options about;
     dt_pipeline *data;
     dt_session *session;
@@ -68,9 +69,17 @@ typedef struct training {
 
 /* ---- checkpoints ---- */
 
+/* Where given batches are, in the words of who gives them. */
+static dt_status *note_place(training *run) {
+    dt_release(run->state.place);
+    run->state.place = NULL;
+    return run->state.examples > 0 ? dt_pipeline_tell_place(run->data, &run->state.place) : NULL;
+}
+
 static dt_status *save(training *run) {
     if (run->options->checkpoint_dir == NULL) return NULL;
     DT_TRY(run->scheduler->kind->sync(run->scheduler));
+    DT_TRY(note_place(run));
     dt_reports *reports = dt_runner_reports(run->trainer);
     run->state.n_added = dt_reports_n_added(reports);
     run->state.n_totals = run->state.n_added > 0 ? dt_reports_n_totals(reports) : 0;
@@ -112,8 +121,8 @@ static void take_watched(dt_checkpoint_state *to, const dt_checkpoint_state *fro
 }
 
 /* Takes over what the checkpoint says, where it has a meaning here. */
-static void restore(training *run, const dt_checkpoint_state *saved) {
-    const char *data = run->artifact->pipelines[run->from].name;
+static dt_status *restore(training *run, const dt_checkpoint_state *saved) {
+    const char *data = run->written->name;
     dt_checkpoint_state *state = &run->state;
     dt_run_warn_of_differences(run->log, saved, state);
     state->step = run->saved_step = saved->step;
@@ -125,6 +134,7 @@ static void restore(training *run, const dt_checkpoint_state *saved) {
         state->examples = 0;
     }
     take_watched(state, saved);
+    return state->examples > 0 ? dt_pipeline_set_place(run->data, saved->place) : NULL;
 }
 
 /* A new run takes no folder of another run. A session that goes on finds its own past there: nothing later than where it is. */
@@ -199,6 +209,12 @@ static dt_status *check_checkpoint(training *run, const dt_checkpoint_state *sav
 
 /* ---- a session of the caller's ---- */
 
+/* Of the data that the session was trained on last. */
+static const char *name_of_past(const training *run) {
+    const dt_run_session *on = run->options->on;
+    return on->trained_on < run->artifact->n_pipelines ? run->artifact->pipelines[on->trained_on].name : on->state->data;
+}
+
 static void copy_position(dt_checkpoint_state *to, const dt_checkpoint_state *from) {
     to->step = from->step;
     to->epoch = from->epoch;
@@ -211,17 +227,20 @@ static dt_status *take_over(training *run, dt_checkpoint_state *saved) {
     const dt_run_session *on = run->options->on;
     copy_position(&run->state, on->state);
     take_watched(&run->state, on->state);
-    if (run->state.examples > 0 && on->trained_on >= 0 && on->trained_on != run->from) {
-        dt_log_remark(run->log, "warning", "the session is in the middle of data %s, this run reads %s: the epoch begins again",
-                      run->artifact->pipelines[on->trained_on].name, run->artifact->pipelines[run->from].name);
+    bool is_other = on->trained_on != run->from || (run->options->given != NULL && !is_same(on->state->data, run->written->name));
+    if (run->state.examples > 0 && on->trained_on >= 0 && is_other) {
+        dt_log_remark(run->log, "warning", "the session is in the middle of data %s, this run reads %s: the epoch begins again", name_of_past(run),
+                      run->written->name);
         run->state.examples = 0;
     }
     int64_t n_examples = dt_pipeline_n_examples(run->data);
-    if (on->trained_on == run->from && on->n_examples != 0 && on->n_examples != n_examples)
+    if (run->options->given == NULL && on->trained_on == run->from && on->n_examples != 0 && on->n_examples != n_examples)
         dt_log_remark(run->log, "warning",
                       "data %s has %" PRId64 " examples now, and had %" PRId64 " when the session was trained on it last: its files have changed",
-                      run->artifact->pipelines[run->from].name, n_examples, on->n_examples);
+                      run->written->name, n_examples, on->n_examples);
+    DT_TRY(dt_checkpoint_state_set(&run->options->on->state->data, run->written->name));
     if (run->state.examples == 0) return NULL;
+    DT_TRY(dt_pipeline_set_place(run->data, on->state->place));
     int n = dt_reports_n_totals(reports);
     saved->totals = dt_allocate((size_t)n * sizeof *saved->totals);
     if (saved->totals == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
@@ -245,7 +264,8 @@ static dt_status *hand_back(training *run, int64_t first_step, int64_t first_epo
     take_best(on->state, &run->state);
     DT_TRY(dt_checkpoint_state_set(&on->state->plateau, run->state.plateau));
     on->state->plateau_state = run->state.plateau_state;
-    return NULL;
+    DT_TRY(note_place(run));
+    return dt_checkpoint_state_set(&on->state->place, run->state.place);
 }
 
 /* ---- beginning ---- */
@@ -254,11 +274,17 @@ static dt_status *hand_back(training *run, int64_t first_step, int64_t first_epo
 static int64_t epochs_of(const dt_run_options *options, int64_t steps_per_epoch) {
     if (options->epochs > 0) return options->epochs;
     if (options->on != NULL && options->max_steps <= 0) return options->on->state->epoch + 1;
-    return options->max_steps > 0 ? (options->max_steps - 1) / steps_per_epoch + 1 : 1; /* it may be -1, or 0 */
+    if (options->max_steps <= 0) return 1; /* it may be -1, or 0 */
+    return steps_per_epoch > 0 ? (options->max_steps - 1) / steps_per_epoch + 1 : options->max_steps;
 }
 
 static dt_status *open_pipelines(training *run, const dt_pipeline_options *data) {
-    DT_TRY(dt_run_open_pipeline(run->kernels, run->options, &run->artifact->pipelines[run->from], data, &run->data));
+    const dt_run_options *options = run->options;
+    if (options->given != NULL) {
+        if (run->n_evaluations > 0) DT_TRY(dt_run_open_given(run->kernels, options, options->validation, data, &run->evaluations[0].data));
+        return dt_run_open_given(run->kernels, options, options->given, data, &run->data);
+    }
+    DT_TRY(dt_run_open_pipeline(run->kernels, run->options, run->written, data, &run->data));
     for (int i = 0; i < run->n_evaluations; i++) {
         int pipeline = run->artifact->steps[run->evaluations[i].step].pipeline;
         DT_TRY(dt_run_open_pipeline(run->kernels, run->options, &run->artifact->pipelines[pipeline], data, &run->evaluations[i].data));
@@ -271,7 +297,7 @@ static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
     dt_run_options shape = *options;
     shape.replicas = run->about.replicas;
     if (shape.global_batch == 0 && options->replicas == 0 && saved->global_batch != 0) shape.global_batch = saved->global_batch;
-    DT_TRY(dt_run_rows(&shape, dt_pipeline_rows(&run->artifact->pipelines[run->from]), &run->about.rows));
+    DT_TRY(dt_run_rows(&shape, dt_pipeline_rows(run->written), &run->about.rows));
     if (options->team != NULL) run->about.replicas = 1; /* a lease is a batch of one */
     dt_pipeline_options data = {.folder = options->data,
                                 .replicas = run->about.replicas,
@@ -306,7 +332,7 @@ static dt_status *fill_variables(training *run) {
 }
 
 static dt_status *describe_state(training *run) {
-    DT_TRY(dt_run_describe(run->session, run->artifact->pipelines[run->from].name, &run->state));
+    DT_TRY(dt_run_describe(run->session, run->written->name, &run->state));
     DT_TRY(dt_checkpoint_state_set(&run->state.metric, run->metric.name));
     DT_TRY(dt_checkpoint_state_set(&run->state.plateau, run->plateau.name));
     run->state.epochs = run->about.epochs;
@@ -330,7 +356,9 @@ static dt_status *open_session(training *run) {
     const dt_run_options *options = run->options;
     dt_run_details_want(options, &run->about);
     run->about.steps_per_epoch = dt_pipeline_n_batches(run->data);
-    run->about.epochs = epochs_of(options, run->about.steps_per_epoch);
+    if (run->about.steps_per_epoch == 0 && options->on != NULL) /* nobody knows: what the caller has set stays */
+        run->about.steps_per_epoch = dt_session_get_options(options->on->session)->steps_per_epoch;
+    run->about.epochs = epochs_of(options, dt_pipeline_n_batches(run->data));
     run->about.host_bytes = options->checkpoint_dir != NULL ? dt_checkpoint_copy_bytes(run->artifact, &run->about, run->mark != 0) : 0;
     DT_TRY(dt_run_open_session(run->kernels, options, &run->about, &run->session));
     DT_TRY(open_writer(run));
@@ -344,19 +372,23 @@ static dt_status *open_session(training *run) {
     return dt_run_details_create(run->kernels, options, &run->about, run->session, run->step, run->log, &run->details);
 }
 
-/* Those that say so, and `evaluate`, in the program's order. */
+/* Those that say so, and `evaluate`, in the program's order; where data is given, `evaluate` alone, on what is given for it. */
 static dt_status *find_evaluations(training *run) {
     run->evaluations = dt_allocate_zeroed((size_t)run->artifact->n_steps, sizeof *run->evaluations);
     if (run->evaluations == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     for (int s = 0; s < run->artifact->n_steps; s++) {
         const dt_artifact_step *step = &run->artifact->steps[s];
-        bool is_run = step->every > 0 || strcmp(step->name, "evaluate") == 0;
-        if (!is_run || s == run->step || step->pipeline < 0) continue;
+        bool is_evaluate = strcmp(step->name, "evaluate") == 0;
+        bool is_run =
+            run->options->given != NULL ? is_evaluate && run->options->validation != NULL : (step->every > 0 || is_evaluate) && step->pipeline >= 0;
+        if (!is_run || s == run->step) continue;
         if (step->trains)
             return dt_error(DT_INVALID_ARGUMENT,
                             "step %s trains, and what is run after epochs evaluates: without minimize and apply, compile it again", step->name);
         run->evaluations[run->n_evaluations++].step = s;
     }
+    if (run->options->validation != NULL && run->n_evaluations == 0)
+        return dt_error_in(DT_NOT_FOUND, run->artifact->path, 0, "has no step evaluate, which data for validation is for");
     return NULL;
 }
 
@@ -381,7 +413,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     if (!run->artifact->steps[run->step].trains)
         return dt_error(DT_INVALID_ARGUMENT, "step %s updates nothing: run it with `dtrun %s`", run->artifact->steps[run->step].name,
                         run->artifact->steps[run->step].n_reports > 0 ? "evaluate" : "predict");
-    DT_TRY(dt_run_find_pipeline(run->artifact, options->from, run->step, &run->from));
+    DT_TRY(dt_run_find_data(run->artifact, options, run->step, &run->from, &run->written));
     DT_TRY(find_evaluations(run));
     DT_TRY(find_metrics(run));
     DT_TRY(dt_run_describe_session(options, &run->about));
@@ -397,7 +429,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     DT_TRY(describe_state(run));
     DT_TRY(fill_variables(run));
     if (run->resumed_from != NULL)
-        restore(run, saved);
+        DT_TRY(restore(run, saved));
     else if (options->on != NULL)
         DT_TRY(take_over(run, saved));
     dt_session_set_length(run->session, run->about.epochs, run->about.steps_per_epoch);
@@ -417,7 +449,12 @@ static dt_status *announce(training *run) {
 
 /* ---- running ---- */
 
-static bool stopped(const training *run) { return atomic_load(run->options->stop) != 0; }
+/* By who runs it, or by who gives the data. */
+static bool stopped(const training *run) {
+    bool stops = dt_pipeline_is_to_stop(run->data);
+    for (int i = 0; i < run->n_evaluations; i++) stops = stops || dt_pipeline_is_to_stop(run->evaluations[i].data);
+    return stops;
+}
 
 static dt_status *report_epoch(training *run, dt_runner *runner, bool complete) {
     int64_t n_bad;
@@ -518,12 +555,17 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
     dt_reports *reports = dt_runner_reports(run->trainer);
     const dt_scheduler_kind *kind = run->scheduler->kind;
     DT_TRY(kind->begin(run->scheduler, run->trainer, run->data, run->state.epoch, run->state.examples));
+    if (dt_runner_position(run->trainer) < run->state.examples) {
+        dt_log_remark(run->log, "warning", "%s cannot be entered in the middle: epoch %" PRId64 " begins again", run->written->name,
+                      run->state.epoch + 1);
+        run->state.examples = 0;
+    }
     if (run->state.examples > 0 && saved->n_added > 0 && saved->n_totals == dt_reports_n_totals(reports))
         dt_reports_restore(reports, saved->totals, saved->n_added);
     dt_runner_outcome outcome = DT_RUNNER_RAN;
     start_clock(run);
     while (outcome == DT_RUNNER_RAN) {
-        if (has_all_steps(run) && run->state.examples < dt_runner_n_examples(run->trainer)) break;
+        if (has_all_steps(run) && !dt_pipeline_is_at_end(run->data)) break;
         DT_TRY(train_step(run, &outcome));
         if (outcome == DT_RUNNER_RAN) dt_run_details_stepped(run->details);
         if (outcome == DT_RUNNER_RAN) DT_TRY(after_step(run));

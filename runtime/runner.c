@@ -129,7 +129,7 @@ void dt_runner_go_to(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, in
 dt_status *dt_runner_begin(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, int64_t position) {
     int64_t n_bad = dt_pipeline_bad_indices(pipeline); /* before it begins to make batches */
     DT_TRY(dt_pipeline_start(pipeline, epoch, position));
-    dt_runner_go_to(runner, pipeline, epoch, position);
+    dt_runner_go_to(runner, pipeline, epoch, dt_pipeline_position(pipeline));
     runner->n_bad_before = n_bad;
     return NULL;
 }
@@ -221,7 +221,8 @@ static dt_status *fetch_ahead(dt_runner *runner, int64_t counter) {
 static dt_status *run_and_fetch(dt_runner *runner, const dt_batch *batch) {
     static const double HARDLY_SECONDS = 20e-6;
     DT_TRY(dt_session_start(runner->session, runner->step, batch));
-    if (dt_session_stages(runner->session, runner->step)) DT_TRY(fetch_ahead(runner, batch->counter + 1));
+    if (dt_session_stages(runner->session, runner->step) && dt_pipeline_works_ahead(runner->pipeline))
+        DT_TRY(fetch_ahead(runner, batch->counter + 1));
     double fetched = dt_seconds_now();
     DT_TRY(dt_session_finish(runner->session, runner->aggregates));
     if (dt_seconds_now() - fetched > HARDLY_SECONDS) runner->next.waited = 0;

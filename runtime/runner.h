@@ -18,8 +18,9 @@ typedef struct dt_runner dt_runner;
 dt_status *dt_runner_create(const dt_kernels *kernels, dt_session *session, int step, bool ignore_bad_index, dt_runner **runner);
 void dt_runner_destroy(dt_runner *runner); /* NULL is allowed */
 
-/* Goes to example `position` of epoch `epoch` of the pipeline, both from 0, with totals of nothing; after an error they are what they were. The
- * pipeline gives what the step takes (dt_pipeline_check), and outlives its use here. */
+/* Goes to example `position` of epoch `epoch` of the pipeline, both from 0, with totals of nothing; after an error they are what they were. Batches
+ * that an application gives may begin at 0, as dt_runner_position then says. The pipeline gives what the step takes (dt_pipeline_check), and outlives
+ * its use here. */
 dt_status *dt_runner_begin(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, int64_t position);
 
 typedef enum dt_runner_outcome {

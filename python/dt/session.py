@@ -3,16 +3,16 @@ from __future__ import annotations
 
 import difflib
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, AnyStr
 
 import numpy
 
 from dt import _dt
+from dt.data import Arrays, in_order, is_array, missing_step, take
 from dt.processes import Processes
-from dt.program import Path, Program
-from dt.training import Bars, Epochs, Report, Training, remark
+from dt.program import Path, Program, Step
+from dt.training import Epochs, Report, Training, remark
 
 
 def _as_array(memory: _dt.Memory) -> numpy.ndarray[Any, Any]:
@@ -171,35 +171,37 @@ class Session(_dt.Session):
 
     # ---- training ----
 
-    def train(self, batches: Iterable[Any] | None = None, *, epochs: int = 1, step: str = "train", data: str | None = None,
-              validation: Iterable[Any] | None = None, max_steps: int = 0, checkpoint_every: int = 0, keep: int = 0, keep_best: str | None = None,
+    def train(self, given: Any = None, *, batch_size: int = 0, shuffle: bool | None = None, validation: Any = None, epochs: int = 1, step: str = "train",
+              data: str | None = None, max_steps: int = 0, checkpoint_every: int = 0, keep: int = 0, keep_best: str | None = None,
               stop_after_no_gain: int = 0, reduce_on_plateau: str | None = None, log_dir: Path | None = None, log_every: int = 0,
               log_histograms: int = 0, progress: bool | None = None) -> Training:
         """Train, an epoch for each report that is asked for: `for report in session.train(epochs=5)`.
 
-        - `batches`: None: the program's own data. Or anything that gives the batches of an epoch each time it is iterated over, such as a PyTorch
-          `DataLoader` or a `tf.data.Dataset`: tuples in the order of the step's inputs, or dicts of them. Of several processes each gives its rows.
+        - `given`: None: the program's own data. Or arrays, by the names of the step's inputs or as a tuple in their order: `{"image": x, "label": y}`.
+          Or what gives the batches of an epoch each time it is iterated over, a list, a PyTorch `DataLoader`, a `tf.data.Dataset`, or a function that
+          makes such, as a generator function does: tuples in the order of the step's inputs, or dicts of them. Of several processes each has the
+          same arrays, and each gives its rows of a batch.
+        - `batch_size`: of arrays, rows of a batch, at most those of `session.global_batch`; 0: as many.
+        - `shuffle`: of arrays, whether each epoch has another order; None: it has.
+        - `validation`: with data that is given, that of the step `evaluate`, which is run after each epoch. The program's own data is evaluated on where
+          it has a step `evaluate`.
         - `epochs`: how many more.
         - `step`: which step trains.
         - `data`: the program's pipeline to read; None: that of the step.
-        - `validation`: with `batches`, those to evaluate on after each epoch. The program's own data is evaluated on where it has a step `evaluate`.
         - `max_steps`: how many more steps at most; 0: no limit.
-        - `progress`: whether bars are shown, which takes tqdm; None: in a terminal or a notebook, if tqdm is installed.
-
-        With the program's own data, and a folder of checkpoints:
-
-        - `checkpoint_every`: steps from one to the next; 0: one after each epoch.
+        - `checkpoint_every`: with a folder of checkpoints, steps from one to the next; 0: one after each epoch.
         - `keep`: how many of the newest are kept; 0: 3.
         - `keep_best`: keep also the best by a report: `"evaluate.accuracy"`.
         - `stop_after_no_gain`: end after so many epochs in which that was no better; 0: never.
-
-        With the program's own data:
-
         - `reduce_on_plateau`: a report and the launch value that is reduced where it brings no gain: `"evaluate.loss:rate"`.
         - `log_dir`: a folder for what `dt.report` and TensorBoard show; one that holds another run is refused; a session that was loaded, or has
           written there before, goes on in it.
         - `log_every`: steps from one that is written there to the next; 0: epochs alone.
         - `log_histograms`: epochs from one histogram of the weights to the next; 0: none.
+        - `progress`: whether bars are shown, which takes tqdm; None: in a terminal or a notebook, if tqdm is installed.
+
+        A training that was saved in the middle of an epoch goes on there, with arrays to the same bits, with a list at its next batch, with what has
+        `state_dict` and `load_state_dict` where that says; with all else the epoch begins anew, and the logger "dt" says so.
 
         Ctrl-C finishes the step, writes a checkpoint if there is a folder for them, and raises KeyboardInterrupt.
         """
@@ -209,19 +211,37 @@ class Session(_dt.Session):
             raise ValueError(f"max_steps is {max_steps}: 0, for no limit, or more")
         options: dict[str, Any] = {"step": step, "source": data, "checkpoint_every": checkpoint_every, "keep": keep, "keep_best": keep_best,
                                    "stop_after_no_gain": stop_after_no_gain, "reduce_on_plateau": reduce_on_plateau,
-                                   "log_dir": None if log_dir is None else os.fspath(log_dir), "log_every": log_every, "log_histograms": log_histograms}
-        if batches is None:
-            if validation is not None:
-                raise TypeError("validation is for batches that are given: the program's own data is evaluated on by its step `evaluate`")
-            return Training(self._own_epochs(epochs, max_steps, progress, options))
-        unused = ["data" if name == "source" else name for name, value in options.items() if name != "step" and value not in (None, 0)]
-        if unused:
-            raise TypeError(f"train(batches) takes no {' and no '.join(unused)}: {'it is' if len(unused) == 1 else 'they are'} for the program's own data")
+                                   "log_dir": None if log_dir is None else os.fspath(log_dir), "log_every": log_every, "log_histograms": log_histograms,
+                                   **self._given(step, given, batch_size, shuffle, validation, data)}
+        needs_folder = [name for name in ("checkpoint_every", "keep", "keep_best") if options[name] and self.checkpoints is None]
+        if needs_folder and not (needs_folder == ["keep_best"] and stop_after_no_gain):
+            raise TypeError(f"{' and '.join(needs_folder)}: there is no folder of checkpoints: program.session(checkpoints=\"checkpoints\")")
+        if log_dir is None and (log_every or log_histograms):
+            raise TypeError(f"{'log_every' if log_every else 'log_histograms'} is of what is written to log_dir, and there is none")
+        return Training(self._epochs(epochs, max_steps, progress, options))
+
+    def _given(self, step: str, given: Any, batch_size: int, shuffle: bool | None, validation: Any, data: str | None) -> dict[str, Any]:
+        """What the runtime is given of data of one's own."""
+        if given is None:
+            unused = [name for name, value in (("validation", validation), ("batch_size", batch_size or None), ("shuffle", shuffle)) if value is not None]
+            if unused:
+                raise TypeError(f"{' and '.join(unused)}: for data that is given, and the program's own is read")
+            return {"given": None, "validation": None}
+        if data is not None:
+            raise TypeError(f"data={data!r} names data of the program, and other data is given")
+        steps, alone = self.program.steps, not self._has_others()
+        for name in (step,) if validation is None else (step, "evaluate"):
+            if name not in steps:
+                raise missing_step(steps, name)
+        evaluated = None
         if validation is not None:
             self._refuse_training("evaluate")
-        return Training(self._given_epochs(batches, epochs, step, validation, max_steps, progress))
+            evaluated = take(steps["evaluate"], validation, 0, None, alone, False)
+            if isinstance(evaluated, Arrays):
+                evaluated.batch = batch_size
+        return {"given": take(steps[step], given, batch_size, shuffle, alone, True), "validation": evaluated}
 
-    def _own_epochs(self, epochs: int, max_steps: int, progress: bool | None, options: dict[str, Any]) -> Iterator[Report]:
+    def _epochs(self, epochs: int, max_steps: int, progress: bool | None, options: dict[str, Any]) -> Iterator[Report]:
         listener = Epochs(options["step"], self._shows(progress))
         until, last = self.epoch + epochs, self.n_steps + max_steps if max_steps else 0
         reason = "pause"
@@ -235,54 +255,15 @@ class Session(_dt.Session):
             if report is not None:
                 yield report
 
-    def _given_epochs(self, batches: Iterable[Any], epochs: int, step: str, validation: Iterable[Any] | None, max_steps: int,
-                      progress: bool | None) -> Iterator[Report]:
-        last = self.n_steps + max_steps if max_steps else None
-        for epoch in range(1, epochs + 1):
-            try:
-                began = time.perf_counter()
-                values, examples = self._pass(batches, step, progress, epoch, epochs, last)
-                seconds = time.perf_counter() - began
-            except KeyboardInterrupt:
-                if self.checkpoints is not None and not self._has_others():
-                    self.save()
-                raise
-            if validation is not None:
-                evaluated, _ = self._pass(validation, "evaluate", progress, epoch, epochs)
-                values.update((f"evaluate.{name}", value) for name, value in evaluated.items())
-            if self.checkpoints is not None:
-                self.save()
-            yield Report(values, epoch=epoch, step=self.n_steps, examples=examples, seconds=seconds,
-                         examples_per_second=examples / seconds if seconds else 0, data_wait=0)
-            if last is not None and self.n_steps >= last:
-                return
-
-    def _pass(self, batches: Iterable[Any], step: str, progress: bool | None, epoch: int = 0, epochs: int = 0,
-              last: int | None = None) -> tuple[dict[str, Any], int]:
-        """Runs a step on all batches, or until the session has done `last` training steps: what it reports of them all, and of how many examples."""
-        inputs = self._inputs(step)
-        bars = Bars(self._shows(progress))
-        n_batches = len(batches) if isinstance(batches, Sized) else 0
-        examples = 0
-        self._reset_totals(step)
-        try:
-            for n, batch in enumerate(batches, 1):
-                arrays = self._named(step, inputs, batch)
-                values = self.step(step, **arrays)
-                examples += max((len(array) for array in arrays.values() if getattr(array, "ndim", 1)), default=0)
-                bars.show(step, epoch, epochs, n, n_batches, values)
-                if last is not None and self.n_steps >= last:
-                    break
-        finally:
-            bars.close()
-        if not examples and inputs and not self._has_others():
-            raise ValueError(f"{step}: there are no batches: give what can be iterated over again for each epoch, not an iterator that is used up")
-        return self._totals(step), examples
-
     def _refuse_training(self, step: str) -> None:
         """What evaluates or predicts changes nothing."""
         if step in self.program.steps and self.program.steps[step].trains:
             raise _dt.InvalidArgument(f"step {step} trains: run it with train(step={step!r})")
+
+    def _step(self, name: str) -> Step:
+        if name not in self.program.steps:
+            raise missing_step(self.program.steps, name)
+        return self.program.steps[name]
 
     def _has_others(self) -> bool:
         return self.processes is not None and self.processes.count > 1
@@ -291,42 +272,26 @@ class Session(_dt.Session):
         """Of several processes one shows bars."""
         return False if progress is None and self.processes is not None and self.processes.number > 0 else progress
 
-    def _inputs(self, step: str) -> list[str]:
-        found = self.program.steps.get(step)
-        if found is None:
-            raise _dt.NotFound(f"there is no step {step!r}: the program has {', '.join(self.program.steps)}")
-        return [tensor.name for tensor in found.inputs]
-
-    @staticmethod
-    def _named(step: str, inputs: list[str], batch: Any) -> dict[str, Any]:
-        if isinstance(batch, Mapping):
-            return dict(batch)
-        arrays = batch if isinstance(batch, (tuple, list)) else (batch,)
-        if len(arrays) != len(inputs):
-            raise TypeError(f"{step}: {len(arrays)} arrays for {len(inputs)} inputs: {', '.join(inputs)}")
-        return dict(zip(inputs, arrays))
-
     # ---- evaluation and prediction ----
 
-    def evaluate(self, batches: Iterable[Any] | Mapping[str, Any] | None = None, *, step: str = "evaluate", data: str | None = None, progress: bool | None = None,
+    def evaluate(self, given: Any = None, *, batch_size: int = 0, step: str = "evaluate", data: str | None = None, progress: bool | None = None,
                  **inputs: Any) -> dict[str, Any]:
         """Run a step that does not train over all of its data, and return what it reports: floats, and arrays of reports with a shape.
 
-        The data is the program's own, its pipeline `data` or that of the step; or `batches`, as of `train`; or arrays, one for each input by its
-        name, of any number of rows, the same in all processes. A mapping of them is the same, for inputs that are named like a parameter of this:
+        The data is the program's own, its pipeline `data` or that of the step; or what `train` takes; or arrays, one for each input by its name, of any
+        number of rows, the same in all processes. A mapping of them is the same, for inputs that are named like a parameter of this:
         `evaluate({"step": array})`.
         """
         self._refuse_training(step)
-        if batches is not None and inputs:
-            raise TypeError("evaluate() takes batches, or arrays by name, not both")
-        arrays = batches if isinstance(batches, Mapping) else inputs
-        if arrays:
-            batches = self._batches(step, arrays)
-        if batches is not None:
-            return self._pass(batches, step, progress)[0]
+        if given is not None and inputs:
+            raise TypeError("evaluate() takes data, or arrays by name, not both")
+        given = inputs if inputs else given
+        if isinstance(given, Mapping) and any(not tensor.shape or tensor.shape[0] is not None for tensor in self._step(step).inputs):
+            given = list(self._batches(step, given))
+        options = self._given(step, given, batch_size, False if isinstance(given, (Mapping, tuple)) or is_array(given) else None, None, data)
         listener = Epochs(step, self._shows(progress))
         try:
-            self._evaluate(listener, step=step, source=data)
+            self._evaluate(listener, step=step, source=data, given=options["given"])
         finally:
             listener.bars.close()
         return self._totals(step)
@@ -334,18 +299,25 @@ class Session(_dt.Session):
     def predict(self, *arrays: Any, step: str = "predict", **inputs: Any) -> dict[str, numpy.ndarray[Any, Any]]:
         """Run a step on arrays of any number of rows, and return its results by name.
 
-        The arrays are in the order of the step's inputs, or by name, or a mapping of them by name. It is for a process that is alone: of several,
-        each has the results of its rows by `step`.
+        The arrays are in the order of the step's inputs, or by name, or a mapping of them by name; or what gives batches, as `train` takes it. It is for
+        a process that is alone: of several, each has the results of its rows by `step`.
         """
         if self._has_others():
             raise _dt.FailedPrecondition("predict() gives the results of all rows, and each process has those of its own: run step() on them")
         self._refuse_training(step)
         if arrays and inputs:
             raise TypeError("predict() takes arrays in order, or by name, not both")
-        is_mapping = len(arrays) == 1 and isinstance(arrays[0], Mapping)
-        given = self._named(step, self._inputs(step), arrays[0] if is_mapping else arrays) if arrays else inputs
-        parts = [self.step(step, **batch) for batch in self._batches(step, given)]
-        rows = {tensor.name for tensor in self.program.steps[step].results if tensor.shape and tensor.shape[0] is None}
+        found = self._step(step)
+        names = tuple(tensor.name for tensor in found.inputs)
+        if len(arrays) == 1 and not is_array(arrays[0]) and not isinstance(arrays[0], Mapping):
+            given = arrays[0]() if callable(arrays[0]) and not isinstance(arrays[0], Iterable) else arrays[0]
+            parts = [self.step(step, dict(zip(names, in_order(step, names, batch)))) for batch in given]
+        else:
+            whole = inputs if not arrays else arrays[0] if isinstance(arrays[0], Mapping) else dict(zip(names, in_order(step, names, arrays)))
+            parts = [self.step(step, batch) for batch in self._batches(step, whole)]
+        if not parts:
+            raise ValueError(f"{step}: there are no batches")
+        rows = {tensor.name for tensor in found.results if tensor.shape and tensor.shape[0] is None}
         return {name: numpy.concatenate([part[name] for part in parts]) if name in rows and len(parts) > 1 else value
                 for name, value in parts[-1].items()}
 

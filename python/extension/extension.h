@@ -114,7 +114,7 @@ typedef struct dtpy_processes {
 
 dtrt_processes *dtpy_processes_of(PyObject *object);
 
-/* ---- session.c, session_runs.c ---- */
+/* ---- session.c ---- */
 
 extern PyType_Spec dtpy_session_spec;
 
@@ -140,6 +140,27 @@ bool dtpy_is_open(dtpy_session *self);
 
 /* The callback of dtrt_session_options: `context` is the dtpy_session. */
 int dtpy_on_event(void *context, dtrt_session *session, const dtrt_event *event);
+
+/* ---- data.c ---- */
+
+/* Data of the caller's own for a run: an object of dt.data. */
+typedef struct dtpy_given {
+    dtpy_session *session;
+    const dtpy_step *step;
+    bool is_given;
+    dtrt_given callers;
+    dtpy_borrowed *borrowed;        /* [n_inputs] of the arrays, or of the batch that was given last */
+    dtrt_array *arrays;             /* [n_inputs] the first */
+    PyObject *next, *begin, *place; /* methods */
+    PyObject *batch, *told;         /* what they gave last */
+} dtpy_given;
+
+/* Takes `object` for the step, None: nothing is given. false: with an exception. To be freed in any case, after the run. */
+bool dtpy_take_given(dtpy_session *session, const char *step_name, PyObject *object, dtpy_given *given);
+const dtrt_given *dtpy_given_data(const dtpy_given *given);
+void dtpy_free_given(dtpy_given *given);
+
+/* ---- session_runs.c ---- */
 
 PyObject *dtpy_session_train(PyObject *self, PyObject *arguments, PyObject *keywords);
 PyObject *dtpy_session_evaluate(PyObject *self, PyObject *arguments, PyObject *keywords);

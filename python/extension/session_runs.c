@@ -99,15 +99,18 @@ PyObject *dtpy_session_train(PyObject *object, PyObject *arguments, PyObject *ke
                             "log_dir",
                             "log_every",
                             "log_histograms",
+                            "given",
+                            "validation",
                             NULL};
     dtpy_session *self = (dtpy_session *)object;
     dtrt_train_options options = DTRT_INIT(dtrt_train_options);
     dtrt_run_result result = DTRT_INIT(dtrt_run_result);
-    PyObject *listener;
+    PyObject *listener, *own, *own_validation, *answer = NULL;
+    dtpy_given given = {0}, validation = {0};
     long long epochs, pause, max_steps, every, keep, no_gain, log_every, histograms;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OzzLLLzLLzLpzzLL", names, &listener, &options.step, &options.from, &epochs, &pause,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OszLLLzLLzLpzzLLOO", names, &listener, &options.step, &options.from, &epochs, &pause,
                                      &max_steps, &options.checkpoint_dir, &every, &keep, &options.keep_best, &no_gain, &options.resume,
-                                     &options.reduce_on_plateau, &options.log_dir, &log_every, &histograms))
+                                     &options.reduce_on_plateau, &options.log_dir, &log_every, &histograms, &own, &own_validation))
         return NULL;
     options.epochs = epochs;
     options.pause_after_epochs = pause;
@@ -117,19 +120,30 @@ PyObject *dtpy_session_train(PyObject *object, PyObject *arguments, PyObject *ke
     options.stop_after_no_gain = no_gain;
     options.log_every = log_every;
     options.log_histograms = histograms;
-    if (!dtpy_enter(self, listener) || !dtpy_leave(self, dtrt_train(self->session, &options, &result))) return NULL;
-    return describe_run(&result);
+    if (dtpy_is_open(self) && dtpy_take_given(self, options.step, own, &given) && dtpy_take_given(self, "evaluate", own_validation, &validation)) {
+        options.given = dtpy_given_data(&given);
+        options.validation = dtpy_given_data(&validation);
+        if (dtpy_enter(self, listener) && dtpy_leave(self, dtrt_train(self->session, &options, &result))) answer = describe_run(&result);
+    }
+    dtpy_free_given(&given);
+    dtpy_free_given(&validation);
+    return answer;
 }
 
 PyObject *dtpy_session_evaluate(PyObject *object, PyObject *arguments, PyObject *keywords) {
-    static char *names[] = {"listener", "step", "source", NULL};
+    static char *names[] = {"listener", "step", "source", "given", NULL};
     dtpy_session *self = (dtpy_session *)object;
     dtrt_evaluate_options options = DTRT_INIT(dtrt_evaluate_options);
     dtrt_run_result result = DTRT_INIT(dtrt_run_result);
-    PyObject *listener;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "Ozz", names, &listener, &options.step, &options.from)) return NULL;
-    if (!dtpy_enter(self, listener) || !dtpy_leave(self, dtrt_evaluate(self->session, &options, &result))) return NULL;
-    return describe_run(&result);
+    PyObject *listener, *own, *answer = NULL;
+    dtpy_given given = {0};
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OszO", names, &listener, &options.step, &options.from, &own)) return NULL;
+    if (dtpy_is_open(self) && dtpy_take_given(self, options.step, own, &given)) {
+        options.given = dtpy_given_data(&given);
+        if (dtpy_enter(self, listener) && dtpy_leave(self, dtrt_evaluate(self->session, &options, &result))) answer = describe_run(&result);
+    }
+    dtpy_free_given(&given);
+    return answer;
 }
 
 /* ---- text ---- */

@@ -45,6 +45,10 @@ typedef struct worker {
 struct dt_pipeline {
     const dt_kernels *kernels;
     dt_pipeline_options options;
+    const dt_given *batches; /* of the application, as it gives them: then there is no source, and nothing that belongs to one; or NULL */
+    int64_t n_given;         /* of this epoch; -1: it was entered in the middle, so that nobody knows */
+    int64_t given_rows;      /* of the last one; -1: there was none, because the run stops */
+    char *place;             /* where to begin */
     const char *name;
     dt_stages stages;
     dt_source *source;
@@ -350,15 +354,28 @@ static dt_status *find_rows(dt_pipeline *pipeline) {
     return NULL;
 }
 
+static dt_status *open_source(dt_pipeline *pipeline, const dt_artifact_pipeline *written, bool by_row) {
+    const dt_given *given = pipeline->options.given;
+    dt_status *status =
+        given != NULL ? given->open(given, &pipeline->source) : dt_source_open_pipeline(written, pipeline->options.folder, by_row, &pipeline->source);
+    if (status == NULL && pipeline->stages.window.n != 0) status = dt_source_window(pipeline->source, &pipeline->stages.window, &pipeline->source);
+    return dt_status_annotate(status, "data %s", pipeline->name);
+}
+
+/* Of batches that the application gives, nothing is to be opened. */
 static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *written) {
+    if (pipeline->batches != NULL) {
+        pipeline->n_examples = pipeline->batches->n_examples;
+        pipeline->global_batch = pipeline->options.rows * pipeline->options.replicas;
+        pipeline->part = (dt_row_range){0, pipeline->global_batch};
+        return NULL;
+    }
     DT_TRY(dt_stages_parse(written, &pipeline->stages));
     DT_TRY(find_rows(pipeline));
     int n_maps = count_stages(pipeline, DT_STAGE_MAP), n_filters = count_stages(pipeline, DT_STAGE_FILTER);
     int n_words = 1 + n_maps + count_stages(pipeline, DT_STAGE_ENUMERATE); /* of an item */
     bool by_row = !makes_all(pipeline) && n_filters == 0;                  /* a filter looks at all examples */
-    dt_status *status = dt_source_open_pipeline(written, pipeline->options.folder, by_row, &pipeline->source);
-    if (status == NULL && pipeline->stages.window.n != 0) status = dt_source_window(pipeline->source, &pipeline->stages.window, &pipeline->source);
-    DT_TRY(dt_status_annotate(status, "data %s", pipeline->name));
+    DT_TRY(open_source(pipeline, written, by_row));
     uint64_t seed = (uint64_t)pipeline->options.seed;
     DT_TRY(dt_examples_create(pipeline->kernels, &pipeline->stages, pipeline->source, pipeline->options.folder, seed,
                               pipeline->options.ignore_bad_index, pipeline->options.marks, &pipeline->examples));
@@ -389,6 +406,7 @@ dt_status *dt_pipeline_open(const dt_kernels *kernels, const dt_artifact_pipelin
     if (created == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     created->kernels = kernels;
     created->options = *options;
+    created->batches = options->given != NULL && options->given->next != NULL ? options->given : NULL;
     created->name = written->name;
     pthread_condattr_t steady;
     pthread_condattr_init(&steady);
@@ -436,6 +454,7 @@ void dt_pipeline_close(dt_pipeline *pipeline) {
     dt_order_destroy(pipeline->order);
     dt_source_close(pipeline->source);
     dt_stages_free(&pipeline->stages);
+    dt_release(pipeline->place);
     pthread_mutex_destroy(&pipeline->lock);
     pthread_cond_destroy(&pipeline->changed);
     dt_release(pipeline);
@@ -452,6 +471,7 @@ dt_status *dt_pipeline_check(const dt_pipeline *pipeline, int step) {
     const dt_artifact *artifact = dt_kernels_artifact(pipeline->kernels);
     const dt_artifact_function *function = &artifact->functions[artifact->steps[step].function];
     const char *name = artifact->steps[step].name;
+    if (pipeline->batches != NULL) return NULL;
     if (function->n_inputs != pipeline->n_columns)
         return dt_error(DT_INVALID_ARGUMENT, "data %s: an example has %d component%s, but step %s takes %d input%s", pipeline->name,
                         pipeline->n_columns, dt_plural(pipeline->n_columns), name, function->n_inputs, dt_plural(function->n_inputs));
@@ -494,7 +514,7 @@ static void print_whole_files(const dt_pipeline *pipeline, dt_text *text) {
 
 void dt_pipeline_print_whole(const dt_pipeline *pipeline, dt_text *text) {
     dt_text files = {0};
-    if (makes_all(pipeline)) return;
+    if (makes_all(pipeline) || pipeline->options.given != NULL) return;
     if (count_stages(pipeline, DT_STAGE_FILTER) > 0)
         dt_text_append(&files, "all its files (filter() is applied to every example)");
     else
@@ -508,7 +528,7 @@ void dt_pipeline_print_whole(const dt_pipeline *pipeline, dt_text *text) {
 }
 
 void dt_pipeline_print_about(const dt_pipeline *pipeline, dt_text *text) {
-    if (pipeline->source->about != NULL) dt_text_format(text, "data %s: %s", pipeline->name, pipeline->source->about);
+    if (pipeline->source != NULL && pipeline->source->about != NULL) dt_text_format(text, "data %s: %s", pipeline->name, pipeline->source->about);
 }
 
 const dt_column *dt_pipeline_columns(const dt_pipeline *pipeline, int *n) {
@@ -520,9 +540,67 @@ int64_t dt_pipeline_global_batch(const dt_pipeline *pipeline) { return pipeline-
 
 int64_t dt_pipeline_n_examples(const dt_pipeline *pipeline) { return pipeline->n_examples; }
 
-int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline) { return (pipeline->n_examples - 1) / pipeline->global_batch + 1; }
+int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline) {
+    return pipeline->batches != NULL ? pipeline->batches->n_batches : (pipeline->n_examples - 1) / pipeline->global_batch + 1;
+}
+
+bool dt_pipeline_is_at_end(const dt_pipeline *pipeline) {
+    bool has_all_batches = pipeline->batches != NULL && pipeline->batches->n_batches > 0 && pipeline->n_given >= pipeline->batches->n_batches;
+    return has_all_batches || (pipeline->n_examples > 0 && pipeline->position >= pipeline->n_examples);
+}
+
+bool dt_pipeline_works_ahead(const dt_pipeline *pipeline) { return pipeline->batches == NULL; }
+
+bool dt_pipeline_is_to_stop(const dt_pipeline *pipeline) {
+    return pipeline->given_rows < 0 || (pipeline->options.stop != NULL && atomic_load(pipeline->options.stop) != 0);
+}
+
+/* ---- batches that the application gives ---- */
+
+dt_status *dt_pipeline_set_place(dt_pipeline *pipeline, const char *place) {
+    char *copy = NULL;
+    if (place != NULL) {
+        copy = dt_allocate(strlen(place) + 1);
+        if (copy == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+        memcpy(copy, place, strlen(place) + 1);
+    }
+    dt_release(pipeline->place);
+    pipeline->place = copy;
+    return NULL;
+}
+
+dt_status *dt_pipeline_tell_place(const dt_pipeline *pipeline, char **place) {
+    *place = NULL;
+    return pipeline->batches != NULL && pipeline->position > 0 ? pipeline->batches->tell(pipeline->batches, place) : NULL;
+}
+
+static dt_status *begin_given(dt_pipeline *pipeline, int64_t epoch, int64_t position) {
+    DT_TRY(pipeline->batches->begin(pipeline->batches, epoch, position, pipeline->place, &pipeline->position));
+    pipeline->epoch = epoch;
+    pipeline->n_given = pipeline->position > 0 ? -1 : 0;
+    pipeline->given_rows = 0;
+    return dt_pipeline_set_place(pipeline, NULL);
+}
+
+static dt_status *next_given(dt_pipeline *pipeline, dt_pipeline_batch *batch) {
+    dt_given_batch given = {.stops = dt_pipeline_is_to_stop(pipeline)};
+    dt_progress_set(pipeline->options.progress, DT_ACTIVITY_READING);
+    dt_status *status = pipeline->batches->next(pipeline->batches, &given);
+    dt_progress_set(pipeline->options.progress, DT_ACTIVITY_COMPUTING);
+    pipeline->given_rows = given.stops ? -1 : given.rows;
+    batch->stopped = given.stops;
+    if (status != NULL || given.stops) return status;
+    batch->inputs = given.inputs;
+    batch->rows = given.rows;
+    pipeline->position += given.rows;
+    if (pipeline->n_given >= 0) pipeline->n_given++;
+    return NULL;
+}
+
+/* ---- going through it ---- */
 
 static dt_status *start(dt_pipeline *pipeline, int64_t epoch, int64_t position, bool picks) {
+    if (pipeline->batches != NULL) return begin_given(pipeline, epoch, position);
     halt(pipeline);
     pipeline->epoch = epoch;
     pipeline->position = pipeline->started = position;
@@ -548,7 +626,6 @@ void dt_pipeline_pick(dt_pipeline *pipeline, int64_t batch) {
 }
 
 static bool is_over(const dt_pipeline *pipeline) { return pipeline->ended && pipeline->n_taken == pipeline->n_begun; }
-bool dt_pipeline_is_to_stop(const dt_pipeline *pipeline) { return pipeline->options.stop != NULL && atomic_load(pipeline->options.stop) != 0; }
 
 /* Until something has changed, or it is time to look whether the caller is to stop. The lock is held. */
 static void wait_for_change(dt_pipeline *pipeline) {
@@ -596,10 +673,15 @@ dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch) {
     *batch = (dt_pipeline_batch){0};
     if (pipeline->failed) return dt_error(DT_FAILED_PRECONDITION, "data %s: failed before", pipeline->name);
     double start = dt_seconds_now();
-    slot *taken;
-    pthread_mutex_lock(&pipeline->lock);
-    dt_status *status = take(pipeline, &taken, &batch->stopped);
-    pthread_mutex_unlock(&pipeline->lock);
+    slot *taken = NULL;
+    dt_status *status;
+    if (pipeline->batches != NULL) {
+        status = next_given(pipeline, batch);
+    } else {
+        pthread_mutex_lock(&pipeline->lock);
+        status = take(pipeline, &taken, &batch->stopped);
+        pthread_mutex_unlock(&pipeline->lock);
+    }
     dt_recorder_end(dt_timeline_main(pipeline->options.timeline),
                     (dt_span){.began = start, .kind = DT_SPAN_WAIT, .name = "wait for data", .detail = pipeline->name});
     batch->waited = dt_seconds_now() - start;
@@ -607,7 +689,7 @@ dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch) {
         pipeline->failed = true;
         return status;
     }
-    if (taken == NULL) return NULL;
+    if (taken == NULL) return NULL; /* or it is one that was given */
     pipeline->position = (pipeline->picks ? taken->first : pipeline->position) + taken->rows;
     batch->inputs = (const void *const *)taken->inputs;
     batch->rows = taken->rows;
@@ -616,12 +698,13 @@ dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch) {
 
 int64_t dt_pipeline_position(const dt_pipeline *pipeline) { return pipeline->position; }
 
-int64_t dt_pipeline_bad_indices(const dt_pipeline *pipeline) { return dt_examples_bad_indices(pipeline->examples); }
+int64_t dt_pipeline_bad_indices(const dt_pipeline *pipeline) { return pipeline->examples != NULL ? dt_examples_bad_indices(pipeline->examples) : 0; }
 
 /* ---- comparing what members read ---- */
 
 uint64_t dt_pipeline_layout(const dt_pipeline *pipeline) {
     const dt_source *source = pipeline->source;
+    if (source == NULL) return 0;
     uint64_t layout = dt_mark_of(&source->n_examples, sizeof source->n_examples);
     for (int i = 0; i < source->n_columns; i++) {
         const dt_column *column = &source->columns[i];
@@ -646,6 +729,10 @@ static void fold(const dt_pipeline *pipeline, const slot *batch, dt_row_range pa
 }
 
 int64_t dt_pipeline_fold_marks(dt_pipeline *pipeline, bool ahead, dt_folded_marks *folded) {
+    if (pipeline->batches != NULL) {
+        *folded = (dt_folded_marks){0};
+        return ahead ? -1 : pipeline->given_rows;
+    }
     pthread_mutex_lock(&pipeline->lock);
     const slot *batch = held(pipeline), *next = &pipeline->slots[pipeline->n_taken % pipeline->n_slots];
     if (ahead) batch = next->ready && next->status == NULL ? next : NULL;
@@ -765,6 +852,7 @@ dt_status *dt_pipeline_compare_rows(dt_pipeline *pipeline, const uint64_t *words
 }
 
 double dt_pipeline_mark_seconds(const dt_pipeline *pipeline) {
+    if (pipeline->examples == NULL) return 0;
     return dt_examples_mark_seconds(pipeline->examples) + (double)atomic_load(&pipeline->mark_nanoseconds) * 1e-9;
 }
 
@@ -826,6 +914,7 @@ static void print_value(const dt_pipeline *pipeline, int step, const dt_componen
 }
 
 void dt_pipeline_print_example(dt_pipeline *pipeline, int step, int64_t position, int64_t value, dt_text *text) {
+    if (pipeline->batches != NULL) return;
     const int64_t *item = find_item(pipeline, position), *below = item;
     int n_words = dt_order_item_words(pipeline->order);
     int64_t *cached = item != NULL && pipeline->stages.cache >= 0 ? dt_allocate((size_t)n_words * sizeof *cached) : NULL;

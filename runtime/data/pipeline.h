@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "runtime/artifact/kernels.h"
 #include "runtime/comm/microbatches.h"
+#include "runtime/data/given.h"
 #include "runtime/data/marks.h"
 #include "runtime/data/source.h"
 #include "runtime/threads/progress.h"
@@ -22,6 +23,7 @@
 typedef struct dt_pipeline dt_pipeline;
 
 typedef struct dt_pipeline_options {
+    const dt_given *given;     /* what is read in place of files, of which the pipeline is then the `written`; NULL: files are */
     const char *folder;        /* where the files are; NULL: their names are paths */
     int64_t replicas;          /* V */
     int64_t rows;              /* rows for each replica; 0: those of the program's batch(n) */
@@ -42,7 +44,8 @@ typedef struct dt_pipeline_options {
 dt_status *dt_pipeline_open(const dt_kernels *kernels, const dt_artifact_pipeline *written, const dt_pipeline_options *options, dt_pipeline **opened);
 void dt_pipeline_close(dt_pipeline *pipeline); /* NULL is allowed; waits for the threads, which leave a batch at the next example */
 
-/* Whether step `step` of the artifact takes what the pipeline gives: number, element types and shapes of the inputs, bound by position. */
+/* Whether step `step` of the artifact takes what the pipeline gives: number, element types and shapes of the inputs, bound by position. Of given
+ * batches each is checked when it comes. */
 dt_status *dt_pipeline_check(const dt_pipeline *pipeline, int step);
 
 /* n of its batch(n), without opening any file; 0: it has none. */
@@ -59,12 +62,21 @@ void dt_pipeline_print_about(const dt_pipeline *pipeline, dt_text *text);
 const dt_column *dt_pipeline_columns(const dt_pipeline *pipeline, int *n);
 
 int64_t dt_pipeline_global_batch(const dt_pipeline *pipeline);
-/* Examples of an epoch. Where a filter decides, those of the first epoch: counted when the pipeline is opened. */
+/* Examples of an epoch. Where a filter decides, those of the first epoch: counted when the pipeline is opened. 0: of given batches, not known. */
 int64_t dt_pipeline_n_examples(const dt_pipeline *pipeline);
-int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline); /* of an epoch; the last may be short */
+int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline); /* of an epoch; the last may be short. 0: not known */
+/* Whether the epoch is known to have no more batches, before one is asked for. */
+bool dt_pipeline_is_at_end(const dt_pipeline *pipeline);
+/* Whether batches are made ahead. Those that an application gives are asked for one by one. */
+bool dt_pipeline_works_ahead(const dt_pipeline *pipeline);
 
-/* Goes to example `position` of epoch `epoch`, both from 0. Batches begin there. */
+/* Goes to example `position` of epoch `epoch`, both from 0. Batches begin there; those that an application gives may have to begin at 0, which
+ * dt_pipeline_position then is. */
 dt_status *dt_pipeline_start(dt_pipeline *pipeline, int64_t epoch, int64_t position);
+/* Given batches: what was said of the place where dt_pipeline_start is to begin; NULL: nothing. Copied. And what is to be said of where they are:
+ * *place is to be released, NULL: nothing. */
+dt_status *dt_pipeline_set_place(dt_pipeline *pipeline, const char *place);
+dt_status *dt_pipeline_tell_place(const dt_pipeline *pipeline, char **place);
 
 /* Goes to an epoch of which batches are made that are picked, and no others, in the order of picking. */
 dt_status *dt_pipeline_start_picking(dt_pipeline *pipeline, int64_t epoch);
@@ -83,7 +95,7 @@ typedef struct dt_pipeline_batch {
     double waited;             /* seconds that this call waited for it */
 } dt_pipeline_batch;
 
-/* Whether the options' `stop` says so. */
+/* Whether the options' `stop` says so, or the application has given a stop in place of a batch. */
 bool dt_pipeline_is_to_stop(const dt_pipeline *pipeline);
 
 /* The next global batch. It is valid until the next call. After one that was stopped the pipeline can be started again, or closed. */

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "runtime/checkpoint_writer.h"
+#include "runtime/dtrt/given.h"
 #include "runtime/dtrt/log.h"
 #include "runtime/dtrt/processes.h"
 #include "runtime/run.h"
@@ -19,8 +20,11 @@
 
 /* Where training is, with the totals of the step that trains on a pipeline; the totals stay the runner's. */
 static dt_status *describe(const dtrt_session *session, dt_checkpoint_state *state) {
-    const char *data = session->trained_on >= 0 ? session->artifact->pipelines[session->trained_on].name : "";
+    int n_pipelines = session->artifact->n_pipelines;
+    const char *given = session->trained_on == n_pipelines ? session->progress.data : "";
+    const char *data = session->trained_on >= 0 && session->trained_on < n_pipelines ? session->artifact->pipelines[session->trained_on].name : given;
     DT_TRY(dt_run_describe(session->session, data, state));
+    DT_TRY(dt_checkpoint_state_set(&state->place, session->progress.place));
     state->step = session->progress.step;
     state->epoch = session->progress.epoch;
     state->examples = session->progress.examples;
@@ -166,7 +170,7 @@ static void restore_totals(const dtrt_session *session, int step, const dt_check
 static void go_on(dtrt_session *session, dt_checkpoint_state *state) {
     const dt_artifact *artifact = session->artifact;
     dt_api_forget_position(session);
-    session->trained_on = dt_artifact_find_pipeline(artifact, state->data);
+    session->trained_on = dt_given_is_name(state->data) ? artifact->n_pipelines : dt_artifact_find_pipeline(artifact, state->data);
     session->progress = (dt_checkpoint_state){.step = state->step,
                                               .epoch = state->epoch,
                                               .examples = session->trained_on >= 0 ? state->examples : 0,
@@ -176,10 +180,14 @@ static void go_on(dtrt_session *session, dt_checkpoint_state *state) {
                                               .best_step = state->best_step,
                                               .epochs_without_gain = state->epochs_without_gain,
                                               .plateau = state->plateau,
-                                              .plateau_state = state->plateau_state};
-    state->metric = state->plateau = NULL; /* the session's now */
+                                              .plateau_state = state->plateau_state,
+                                              .data = state->data,
+                                              .place = state->place};
+    state->metric = state->plateau = state->data = state->place = NULL; /* the session's now */
+    bool was_given = session->trained_on == artifact->n_pipelines;
     for (int s = 0; s < artifact->n_steps && session->trained_step < 0; s++)
-        if (session->trained_on >= 0 && artifact->steps[s].trains && artifact->steps[s].pipeline == session->trained_on) session->trained_step = s;
+        if (session->trained_on >= 0 && artifact->steps[s].trains && (was_given || artifact->steps[s].pipeline == session->trained_on))
+            session->trained_step = s;
     if (session->trained_step >= 0) restore_totals(session, session->trained_step, state);
 }
 

@@ -38,6 +38,9 @@ typedef struct dt_api_call {
 /* Compares the call and `status`, which is what is wrong with it here, and returns it or what is wrong elsewhere. DT_ABORTED: the run has failed. */
 dt_status *dt_api_agree(dtrt_session *session, dt_api_call *call, dt_status *status);
 
+/* The call `name` that runs a batch, of which this process has `rows`: what has no rows is the same in all processes. */
+dt_api_call dt_api_call_of_batch(const dtrt_session *session, const char *name, int step, const dtrt_step_state *state, int64_t rows);
+
 /* At the end of a call that was at work: what failed here ends the run, or all wait until all are done. */
 dt_status *dt_api_conclude(dtrt_session *session, const char *name, dt_status *status);
 

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/text.h"
+#include "runtime/dtrt/given.h"
 #include "runtime/dtrt/log.h"
 #include "runtime/dtrt/processes.h"
 #include "runtime/options.h"
@@ -70,6 +71,34 @@ static dt_status *give_result(const dt_run_session *on, bool stopped, dtrt_run_r
     return dt_options_write(result, &about, sizeof about, "dtrt_run_result");
 }
 
+/* ---- what the application gives ---- */
+
+/* For a run, of its step and of `evaluate`. */
+typedef struct given_data {
+    dt_api_given *given, *validation;
+    uint64_t hash; /* of what is alike in all processes */
+} given_data;
+
+static dt_status *take_given(dtrt_session *session, const char *otherwise, const dtrt_given *given, const dtrt_given *validation, dt_run_options *run,
+                             given_data *data) {
+    int step, evaluate = -1;
+    const dt_run_options validating = {.step = "evaluate"};
+    if (validation != NULL && given == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "validation is for data that is given: the program's own data is evaluated on by its step evaluate");
+    if (given != NULL) DT_TRY(dt_run_find_step(session->artifact, run, otherwise, &step));
+    if (given != NULL) DT_TRY(dt_api_take_given(session, step, given, &data->given, &data->hash));
+    if (validation != NULL) DT_TRY(dt_run_find_step(session->artifact, &validating, otherwise, &evaluate));
+    if (validation != NULL) DT_TRY(dt_api_take_given(session, evaluate, validation, &data->validation, &data->hash));
+    if (data->given != NULL) run->given = &data->given->base;
+    if (data->validation != NULL) run->validation = &data->validation->base;
+    return NULL;
+}
+
+static void free_given(given_data *data) {
+    dt_api_free_given(data->given);
+    dt_api_free_given(data->validation);
+}
+
 /* ---- training ---- */
 
 static dt_status *read_train_options(const dtrt_session *session, const dtrt_train_options *given, dtrt_train_options *options, dt_run_options *run) {
@@ -104,12 +133,15 @@ static dt_status *train_logged(dtrt_session *session, dt_run_options *run, dt_ru
     return status;
 }
 
-static dt_status *train(dtrt_session *session, const dtrt_train_options *given, dtrt_run_result *result) {
+static dt_status *train(dtrt_session *session, const dtrt_train_options *given, given_data *data, dtrt_run_result *result) {
     dtrt_train_options options;
     dt_run_options run = begin_run(session);
     bool stopped = false;
     dt_status *status = read_train_options(session, given, &options, &run);
-    dt_api_call call = {.name = "dtrt_train", .which = options.pause_after_epochs, .hash = dt_run_options_hash(DT_OF_TRAIN, &run)};
+    if (status == NULL) status = take_given(session, "train", options.given, options.validation, &run, data);
+    dt_api_call call = {.name = "dtrt_train",
+                        .which = options.pause_after_epochs,
+                        .hash = dt_api_mix_integer(dt_run_options_hash(DT_OF_TRAIN, &run), (int64_t)data->hash)};
     DT_TRY(dt_api_agree(session, &call, status));
     dt_run_session on = {.pause_after = options.pause_after_epochs};
     status = train_logged(session, &run, &on, &stopped);
@@ -120,7 +152,10 @@ static dt_status *train(dtrt_session *session, const dtrt_train_options *given, 
 dt_status *dtrt_train(dtrt_session *session, const dtrt_train_options *options, dtrt_run_result *result) {
     DT_TRY(prepare_result(result));
     DT_TRY(dt_api_enter(session));
-    return dt_api_leave(session, train(session, options, result));
+    given_data data = {.hash = DT_HASH_SEED};
+    dt_status *status = train(session, options, &data, result);
+    free_given(&data);
+    return dt_api_leave(session, status);
 }
 
 /* ---- evaluation and prediction ---- */
@@ -135,18 +170,22 @@ static dt_status *run_alike(dtrt_session *session, dt_api_call call, dt_run_func
     return give_result(&on, stopped, result);
 }
 
-static dt_status *evaluate(dtrt_session *session, const dtrt_evaluate_options *given, dtrt_run_result *result) {
+static dt_status *evaluate(dtrt_session *session, const dtrt_evaluate_options *given, given_data *data, dtrt_run_result *result) {
     dtrt_evaluate_options options;
     dt_run_options run = begin_run(session);
     dt_status *status = dt_run_options_read(DT_OF_EVALUATE, given, &options, sizeof options, &run);
-    dt_api_call call = {.name = "dtrt_evaluate", .hash = dt_run_options_hash(DT_OF_EVALUATE, &run)};
+    if (status == NULL) status = take_given(session, "evaluate", options.given, NULL, &run, data);
+    dt_api_call call = {.name = "dtrt_evaluate", .hash = dt_api_mix_integer(dt_run_options_hash(DT_OF_EVALUATE, &run), (int64_t)data->hash)};
     return run_alike(session, call, dt_run_evaluate, &run, status, result);
 }
 
 dt_status *dtrt_evaluate(dtrt_session *session, const dtrt_evaluate_options *options, dtrt_run_result *result) {
     DT_TRY(prepare_result(result));
     DT_TRY(dt_api_enter(session));
-    return dt_api_leave(session, evaluate(session, options, result));
+    given_data data = {.hash = DT_HASH_SEED};
+    dt_status *status = evaluate(session, options, &data, result);
+    free_given(&data);
+    return dt_api_leave(session, status);
 }
 
 static dt_status *read_predict_options(const dtrt_predict_options *given, dt_run_options *run) {

@@ -80,6 +80,10 @@ size_t dt_api_input_bytes(const dtrt_session *session, const dt_artifact_tensor 
 /* The state of step `step`, with its runner. */
 dt_status *dt_api_step_state(dtrt_session *session, int step, dtrt_step_state **state);
 
+/* Checks the caller's arrays [n_inputs], or NULL, for `state->inputs`, and says where each is to be read: where it is, or in the step's buffer.
+ * *rows: of the batch, this process's; 0: those of the arrays, or a full batch. */
+dt_status *dt_api_take_inputs(dtrt_session *session, int step, dtrt_step_state *state, const dtrt_array *arrays, int64_t *rows);
+
 /* Runs the step on a batch, wherever it is from, and counts it. */
 dt_status *dt_api_run_batch(dtrt_session *session, int step, dtrt_step_state *state, const void *const *inputs, int64_t rows);
 

@@ -60,7 +60,7 @@ static dt_status *place_input(dtrt_session *session, int step, dtrt_step_state *
     return NULL;
 }
 
-static dt_status *take_inputs(dtrt_session *session, int step, dtrt_step_state *state, const dtrt_array *arrays, int64_t *rows) {
+dt_status *dt_api_take_inputs(dtrt_session *session, int step, dtrt_step_state *state, const dtrt_array *arrays, int64_t *rows) {
     const dt_artifact_function *function = function_of(session, step);
     int64_t most = dt_session_n_rows(session->session);
     if (*rows < 0 || *rows > most)
@@ -74,8 +74,7 @@ static dt_status *take_inputs(dtrt_session *session, int step, dtrt_step_state *
     return NULL;
 }
 
-/* The call that runs a batch, of which this process has `rows`: what has no rows is the same in all processes. */
-static dt_api_call call_of(const dtrt_session *session, const char *name, int step, const dtrt_step_state *state, int64_t rows) {
+dt_api_call dt_api_call_of_batch(const dtrt_session *session, const char *name, int step, const dtrt_step_state *state, int64_t rows) {
     const dt_artifact_function *function = function_of(session, step);
     dt_api_call call = {.name = name, .which = step, .hash = DT_HASH_SEED, .has_rows = true, .rows = rows};
     for (int i = 0; i < function->n_inputs && may_be_empty(session); i++)
@@ -98,8 +97,8 @@ dt_status *dt_api_run_batch(dtrt_session *session, int step, dtrt_step_state *st
 static dt_status *step_on_arrays(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows) {
     dtrt_step_state *state;
     dt_status *status = dt_api_step_state(session, step, &state);
-    if (status == NULL) status = take_inputs(session, step, state, arrays, &rows);
-    dt_api_call call = status == NULL ? call_of(session, "dtrt_step", step, state, rows) : (dt_api_call){.name = "dtrt_step"};
+    if (status == NULL) status = dt_api_take_inputs(session, step, state, arrays, &rows);
+    dt_api_call call = status == NULL ? dt_api_call_of_batch(session, "dtrt_step", step, state, rows) : (dt_api_call){.name = "dtrt_step"};
     DT_TRY(dt_api_agree(session, &call, status));
     return dt_api_run_batch(session, step, state, state->inputs, call.rows);
 }
@@ -158,7 +157,7 @@ static dt_status *step_on_callback(dtrt_session *session, int step, dtrt_fill_ca
         bool stops;
         dt_status *status = fill_buffers(session, step, state, fill, context, &rows, &stops);
         for (int i = 0; i < function_of(session, step)->n_inputs; i++) state->inputs[i] = state->buffers[i];
-        dt_api_call call = call_of(session, name, step, state, rows);
+        dt_api_call call = dt_api_call_of_batch(session, name, step, state, rows);
         call.stops = stops;
         DT_TRY(dt_api_agree(session, &call, status));
         if (call.stops || call.rows == 0) return NULL;

@@ -1,4 +1,4 @@
-"""The module dt in several processes: a script's own loop and session.train leave the bytes of `dtrun train`; a mistake of one process raises in all; an
+"""The module dt in several processes: a script's own loop and session.train, on files, arrays and batches, leave the bytes of `dtrun train`; a mistake of one process raises in all; an
 exception that leaves the `with` of one ends the others, each with the reason."""
 import os
 import pathlib
@@ -51,6 +51,19 @@ with dt.Processes() as processes:
         assert processes.count > 1 and "run step() on them" in str(error), error
     session.close()
 """
+GIVEN = BEGIN + """
+with dt.Processes() as processes:
+    session = create(processes)
+    by_hand = lambda: ((x[at:at + 12][session.rows], label[at:at + 12][session.rows]) for at in range(0, 30, 12))
+    session.train({"x": x, "label": label}, shuffle=False, validation=(x, label)).run()
+    session.train(by_hand, validation=by_hand, epochs=2).run()
+    try:
+        session.train((x[processes.number:], label[processes.number:])).run()
+    except dt.FailedPrecondition as error:
+        assert "process 1 gives it other arguments" in str(error), error
+    assert session.evaluate(by_hand) == session.evaluate((x, label)) == session.evaluate()
+    session.close()
+"""
 FAILS = BEGIN + """
 try:
     with dt.Processes() as processes:
@@ -79,7 +92,7 @@ def run(text, n):
     return done, folder
 
 
-for what, text, n in (("step", STEPS, 1), ("step", STEPS, 2), ("step", STEPS, 3), ("train", TRAIN, 2)):
+for what, text, n in (("step", STEPS, 1), ("step", STEPS, 2), ("step", STEPS, 3), ("train", TRAIN, 2), ("given", GIVEN, 2), ("given", GIVEN, 3)):
     done, folder = run(text, n)
     check(done.returncode == 0, f"{what} on {n}: {done.returncode}\n{done.stdout}{done.stderr}")
     same_bytes(f"{what} on {n}", folder / "ck")

@@ -34,8 +34,6 @@ def test_a_training_is_logged_and_reported(program, data, tmp_path):
     assert "<svg" in (tmp_path / "report.html").read_text()
     with pytest.raises(dt.AlreadyExists, match="logs"):
         list(program.session(data=data).train(log_dir=tmp_path / "logs"))
-    with pytest.raises(TypeError, match="log_dir"):
-        session.train([], log_dir=tmp_path / "logs")
     with pytest.raises(dt.NotFound):
         dt.report(tmp_path / "nothing", output=tmp_path / "none.html")
 

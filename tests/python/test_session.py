@@ -11,7 +11,7 @@ from conftest import N_EXAMPLES, examples
 
 TRAIN = {"step": "train", "source": None, "epochs": 1, "pause_after_epochs": 0, "max_steps": 0, "checkpoint_dir": None, "checkpoint_every": 0, "keep": 0,
          "keep_best": None, "stop_after_no_gain": 0, "resume": False, "reduce_on_plateau": None, "log_dir": None, "log_every": 0,
-         "log_histograms": 0}
+         "log_histograms": 0, "given": None, "validation": None}
 
 
 def test_training_reports_each_epoch(session):
@@ -124,14 +124,6 @@ def test_a_step_that_fails_after_it_has_changed_something_ends_the_session(tmp_p
         with pytest.raises(dt.FailedPrecondition, match="failed before"):
             use()
     assert list(tmp_path.glob("step-*")) == []
-
-
-@pytest.mark.parametrize("option", [{"data": "train_set"}, {"checkpoint_every": 2}, {"keep": 1}, {"keep_best": "evaluate.nope"}, {"stop_after_no_gain": 1},
-                                    {"reduce_on_plateau": "loss:rate"}, {"log_dir": "log"}, {"log_every": 1}, {"log_histograms": 1}])
-def test_options_for_the_programs_own_data_are_refused_with_batches(session, option):
-    with pytest.raises(TypeError, match=rf"train\(batches\) takes no {next(iter(option))}: it is for the program's own data"):
-        session.train([examples()], **option)
-    assert session.n_steps == 0
 
 
 def test_arrays_train_as_the_programs_data_does(program, data):

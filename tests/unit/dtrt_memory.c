@@ -77,6 +77,51 @@ static dt_status *train(dtrt_session *session) {
     return dtrt_train(session, &options, NULL);
 }
 
+static int give_batch(void *context, dtrt_session *session, dtrt_array *arrays, int64_t *rows) {
+    static const float x[NET_ROWS][NET_IN];
+    static const int32_t label[NET_ROWS];
+    (void)session;
+    const dtrt_array batch[] = {{x, DTRT_F32, 2, net_x_dims, NULL}, {label, DTRT_I32, 1, net_label_dims, NULL}};
+    if ((*(int *)context)++ % 3 == 2) return 0;
+    memcpy(arrays, batch, sizeof batch);
+    *rows = NET_ROWS;
+    return 0;
+}
+
+static int begin_given(void *context, dtrt_session *session, int64_t epoch, int64_t examples, const char *place, int64_t *begun) {
+    (void)session, (void)epoch, (void)place;
+    *(int *)context = (int)(examples / NET_ROWS);
+    *begun = examples;
+    return 0;
+}
+
+static int tell_given(void *context, dtrt_session *session, const char **place) {
+    (void)context, (void)session;
+    *place = "there";
+    return 0;
+}
+
+static dt_status *train_on_arrays_and_batches(dtrt_session *session) {
+    static const float x[8][NET_IN];
+    static const int32_t label[8];
+    static const int64_t x_dims[] = {8, NET_IN}, label_dims[] = {8};
+    const dtrt_array arrays[] = {{x, DTRT_F32, 2, x_dims, NULL}, {label, DTRT_I32, 1, label_dims, NULL}};
+    int n_given;
+    dtrt_given given = DTRT_INIT(dtrt_given), validation = given;
+    dtrt_train_options options = DTRT_INIT(dtrt_train_options);
+    given.next = give_batch;
+    given.begin = begin_given;
+    given.place = tell_given;
+    given.context = &n_given;
+    validation.arrays = arrays;
+    options.given = &given;
+    options.validation = &validation;
+    options.epochs = 3;
+    options.checkpoint_dir = scratch_path("checkpoints");
+    options.checkpoint_every = 1;
+    return dtrt_train(session, &options, NULL);
+}
+
 static dt_status *evaluate(dtrt_session *session) { return dtrt_evaluate(session, NULL, NULL); }
 
 static dt_status *predict(dtrt_session *session) {
@@ -118,6 +163,7 @@ static const struct {
     {"dtrt_pipeline_next", look_at_a_pipeline},
     {"dtrt_step_pipeline", step_on_a_pipeline},
     {"dtrt_train", train},
+    {"dtrt_train, data given", train_on_arrays_and_batches},
     {"dtrt_evaluate", evaluate},
     {"dtrt_predict", predict},
     {"dtrt_save", save},
