@@ -158,7 +158,7 @@ static dt_status *open_libraries(bench *b) {
 
 /* What calls need beside their buffers; 0: nothing. */
 static dt_status *make_workspace(bench *b, uint64_t *workspace) {
-    size_t bytes = b->libraries != NULL ? dt_cuda_libraries_workspace_bytes(b->libraries) : 0;
+    size_t bytes = b->libraries != NULL ? dt_cuda_libraries_workspace_bytes(b->libraries, 1) : 0;
     *workspace = 0;
     if (bytes > 0) CALL(b, cuMemAlloc_v2, workspace, bytes);
     return NULL;
@@ -218,7 +218,7 @@ static dt_status *launch_kernel(gpu_time *g, void *context) {
         launch *l = &run->launches[i];
         if (l->is_beside) continue;
         if (l->library != NULL) {
-            DT_TRY(dt_cuda_library_run(l->library, run->memory.at, run->memory.launch, run->workspace, g->gpu.stream));
+            DT_TRY(dt_cuda_library_run(l->library, run->memory.at, run->memory.launch, &(dt_cuda_library_place){run->workspace, 0, g->gpu.stream}));
             continue;
         }
         DT_CUDA_TRY(&g->gpu, cuLaunchKernel, l->function, l->blocks, 1, 1, l->threads, 1, 1, 0, g->gpu.stream, l->arguments, NULL);
@@ -259,7 +259,7 @@ static void say_number(dt_text *text, const char *key, double value) {
 static dt_status *warm_libraries(bench *b, const kernel_run *run) {
     for (int i = 0; i < run->n_launches; i++)
         if (run->launches[i].library != NULL)
-            DT_TRY(dt_cuda_library_warm(&run->launches[i].library, run->memory.at, run->workspace, b->time.gpu.stream));
+            DT_TRY(dt_cuda_library_warm(&run->launches[i].library, run->memory.at, &(dt_cuda_library_place){run->workspace, 0, b->time.gpu.stream}));
     return dt_cuda_wait(&b->time.gpu);
 }
 

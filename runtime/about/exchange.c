@@ -459,7 +459,7 @@ dt_status *dt_about_exchange(const dt_artifact *artifact, int64_t n_processes, c
     DT_TRY(dt_device_spec_parse(options->devices, &spec));
     dt_session_options asked = {
         .shard_optimizer = options->shard_optimizer, .shard_parameters = options->shard_parameters, .stages = options->stages};
-    DT_TRY(dt_session_check_shards(artifact, &asked, spec.kind->is_gpu));
+    DT_TRY(dt_session_check_shards(artifact, &asked));
     DT_TRY(dt_session_check_shards_over(artifact, options->shards_over, n_processes));
     asked.shards_over = options->shards_over; /* of n_processes, and not of this one */
     DT_TRY(dt_session_check_stages(&asked, n_processes, spec.kind->is_gpu));

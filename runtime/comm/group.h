@@ -33,7 +33,8 @@ enum {
 };
 
 /* One collective of a segment, as a member has it. A row is whatever is split: `n` elements of it. Of what combines shards (SHARD_REDUCE) there is
- * one part for each microbatch of this process, or for what is there once: of which a single member names sources, and targets, of all. */
+ * one part for each microbatch of this process, or for what is there once: of that a member of each memory names sources, which are the same in all,
+ * and a target. */
 typedef struct dt_collective_part {
     dt_collective_kind kind;
     dt_reduction_op combine; /* not of ALL_GATHER */

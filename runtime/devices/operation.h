@@ -40,6 +40,7 @@ typedef struct dt_operation_launch {
     void **buffers;          /* [n_buffers of the kernel] addresses */
     const dt_launch *values; /* its launch values, where the device reads them */
     int segment, position;   /* how many launches of the segment come before it, for one microbatch */
+    int place;               /* of those that microbatches under way and shards have each for itself: which is this one's, from 0 */
     int64_t iteration;       /* of the innermost loop that it is in; -1: it is in none */
 } dt_operation_launch;
 

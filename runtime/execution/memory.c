@@ -137,6 +137,7 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
     domain->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
     domain->variable_strides = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
     if (domain->n_shards == 0) domain->n_shards = artifact->n_shards;
+    if (domain->n_members == 0) domain->n_members = domain->n_executors;
     if (domain->layout.gathers) { /* places come first: what would be before the share of a variable is memory then, although nobody touches it */
         domain->gathering = dt_gathering_of(artifact, wanted, domain->layout.parameters, domain->n_rounds, arena);
         domain->gathering_space = dt_memory_take(&domain->bytes, product(domain->gathering->bytes, DT_NONBLOCKING_PLACES));
@@ -333,6 +334,10 @@ static int scratch_of(const dt_executor_memory *memory, int microbatch) {
     int first = memory->n_microbatches - memory->n_together;
     if (dt_executor_memory_has_rounds(memory)) return microbatch % memory->n_together;
     return first >= 0 && microbatch > first ? microbatch - first : 0;
+}
+
+int dt_executor_memory_place(const dt_executor_memory *memory, int microbatch, int shard) {
+    return scratch_of(memory, microbatch) * memory->domain->n_shards + shard;
 }
 
 char *dt_executor_memory_arrival(const dt_executor_memory *memory, int f, int crossing, int microbatch, int shard) {

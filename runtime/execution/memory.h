@@ -88,6 +88,7 @@ typedef struct dt_memory_domain {
     dt_device *device; /* that allocates it */
     int number;        /* of the session's domains; the first one is the central one, where there is one */
     int n_executors;
+    int n_members;                 /* executors of all memory domains of this process, its group's; 0, which laying out replaces: this one's */
     int n_parts;                   /* of kernels that run once: executors that do one, the first ones */
     int first_shard, n_shards;     /* logical shards that it holds; n_shards 0, which laying out replaces: all */
     dt_microbatch_range holds;     /* microbatches of this process: read where it holds some shards of all */
@@ -193,6 +194,9 @@ static inline bool dt_memory_domain_runs(const dt_memory_domain *domain, int fun
 /* What is said of the device, artifact, layout and microbatches must be set. What they allocate is of the arena. */
 void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artifact, int n_all_microbatches, int wanted, dt_arena *arena);
 void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind *kind, int wanted, dt_arena *arena);
+
+/* Which of the places that microbatches under way and held shards have in scratch is this one's: what is there for one is not for another. */
+int dt_executor_memory_place(const dt_executor_memory *memory, int microbatch, int shard);
 
 /* Where buffer `buffer` of `function` is for microbatch `microbatch` of this executor, and for number `shard` of the shards that are held, if it is
  * sharded: of input slot `slot`, if it is an input, which must then be in a slot. */

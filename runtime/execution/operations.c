@@ -74,6 +74,7 @@ static void add_launch_of_shard(builder *in, int k, int microbatch, int launch) 
                                  .values = dt_executor_memory_launches(in->memory) + number,
                                  .segment = in->segment,
                                  .position = in->position + (kernel->sharded ? in->memory->domain->first_shard + in->shard : 0),
+                                 .place = dt_executor_memory_place(in->memory, microbatch, in->shard),
                                  .iteration = kernel->loop >= 0 ? in->iterations[kernel->loop] : -1};
     add(in, (dt_operation){.kind = DT_OPERATION_LAUNCH, .launch = added});
 }
@@ -375,7 +376,7 @@ static dt_collective_part part_of(const builder *in, const dt_artifact_collectiv
     return part;
 }
 
-/* Of what combines shards, for microbatch `own` of this member, or of what is there once; is_here: this member names what all have. */
+/* Of what combines shards, for microbatch `own` of this member, or of what is there once, in each memory domain; is_here: this member names that. */
 static dt_collective_part shards_part(builder *in, const dt_artifact_collective *collective, int own, size_t n, bool is_here) {
     dt_collective_part part = {.kind = collective->kind,
                                .combine = collective->op,
@@ -512,7 +513,7 @@ static int n_all_within(const builder *in, const dt_artifact_segment *segment) {
  * turns. Others name nothing of it. */
 static void append_within_at(builder *in, const dt_artifact_segment *segment, int n, int rank, int own, dt_part_list *parts) {
     const dt_microbatch_range holds = in->memory->domain->holds;
-    int microbatch = holds.first + dt_microbatches_first_of_member(rank, in->memory->domain->n_executors, 0, holds.end - holds.first) + own;
+    int microbatch = holds.first + dt_microbatches_first_of_member(rank, in->memory->domain->n_members, 0, holds.end - holds.first) + own;
     int n_together = n_within_at(in, segment, n);
     bool is_here = microbatch - own == in->memory->first_microbatch && own < in->memory->n_microbatches;
     for (int c = 0; c < segment->n_collectives; c++) {
@@ -532,9 +533,9 @@ static void append_within_at(builder *in, const dt_artifact_segment *segment, in
 static void append_within(builder *in, const dt_artifact_segment *segment, dt_part_list *parts) {
     const dt_memory_domain *domain = in->memory->domain;
     int n_held = domain->holds.end - domain->holds.first;
-    for (int rank = 0; rank < domain->n_executors && lacks_shards(in) && n_all_within(in, segment) > 0; rank++) {
-        int first = dt_microbatches_first_of_member(rank, domain->n_executors, 0, n_held);
-        for (int m = first; m < dt_microbatches_first_of_member(rank + 1, domain->n_executors, 0, n_held); m++)
+    for (int rank = 0; rank < domain->n_members && lacks_shards(in) && n_all_within(in, segment) > 0; rank++) {
+        int first = dt_microbatches_first_of_member(rank, domain->n_members, 0, n_held);
+        for (int m = first; m < dt_microbatches_first_of_member(rank + 1, domain->n_members, 0, n_held); m++)
             for (int n = 1; n <= segment->n_replica_kernels; n++) append_within_at(in, segment, n, rank, m - first, parts);
     }
 }
@@ -566,7 +567,7 @@ static void append_parts(builder *in, int s, dt_part_list *parts) {
         size_t n = n_elements(&in->function->buffers[collective->source].tensor);
         if (leaves(in, s, c)) continue;
         for (in->shard = 0; in->shard < n_parts(in, collective); in->shard++) {
-            dt_collective_part part = over_shards ? shards_part(in, collective, 0, n, in->options->leads) : part_of(in, collective);
+            dt_collective_part part = over_shards ? shards_part(in, collective, 0, n, in->options->part == 0) : part_of(in, collective);
             dt_list_push(in->arena, parts, part);
         }
         in->shard = 0;

@@ -82,10 +82,10 @@ static void append_part(builder *in, int root, int c, int all, int own, int memb
 static void append_crossing(builder *in, int c, dt_part_list *parts) {
     const dt_stage_crossing *one = &staged_of(in)->crossings[c];
     const dt_memory_domain *domain = in->memory->domain;
-    for (int rank = 0; rank < domain->n_executors; rank++) {
-        int first = dt_microbatches_first_of_member(rank, domain->n_executors, 0, n_held(in));
+    for (int rank = 0; rank < domain->n_members; rank++) {
+        int first = dt_microbatches_first_of_member(rank, domain->n_members, 0, n_held(in));
         bool is_here = domain->holds.first + first == in->memory->first_microbatch;
-        for (int m = first; m < dt_microbatches_first_of_member(rank + 1, domain->n_executors, 0, n_held(in)); m++)
+        for (int m = first; m < dt_microbatches_first_of_member(rank + 1, domain->n_members, 0, n_held(in)); m++)
             append_part(in, one->root, c, domain->holds.first + m, m - first, rank + 1, one->from, dt_stage_only(one->to), is_here, parts);
     }
 }

@@ -119,7 +119,7 @@ static void say_parts(const dt_session *session) {
 static dt_status *check_options(dt_session *session) {
     dt_session_options *options = &session->options;
     DT_TRY(dt_device_spec_parse(options->devices != NULL ? options->devices : "cpu", &session->spec));
-    DT_TRY(dt_session_check_shards(session->artifact, options, session->spec.kind->is_gpu));
+    DT_TRY(dt_session_check_shards(session->artifact, options));
     DT_TRY(dt_session_check_stages(options, dt_processes_count(options->processes), session->spec.kind->is_gpu));
     if (options->by_rows)
         DT_TRY(dt_row_steps_program(session->artifact, options, session->spec.kind->is_gpu, &session->artifact));
@@ -259,6 +259,7 @@ static void open_domains(dt_session *session, int n_rounds) {
         session->domains[d] = (dt_memory_domain){.device = session->executors[d].device,
                                                  .number = d,
                                                  .n_executors = shared ? n : 1,
+                                                 .n_members = n,
                                                  .n_parts = !shared               ? 1
                                                             : session->n_idle > 0 ? session->n_idle
                                                                                   : n,

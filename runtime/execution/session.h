@@ -88,7 +88,7 @@ dt_status *dt_session_program(const dt_artifact *artifact, bool is_gpu, const dt
 dt_status *dt_session_check_shape(const dt_artifact *program, int64_t replicas, int64_t rows);
 
 /* Whether a session may be like that of a model that is split into shards. */
-dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session_options *options, bool is_gpu);
+dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session_options *options);
 
 /* Whether so many of n processes may hold the shards of the model (shards_over). */
 dt_status *dt_session_check_shards_over(const dt_artifact *artifact, int64_t over, int64_t n_processes);

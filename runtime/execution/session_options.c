@@ -85,7 +85,7 @@ static const refused_option *first_asked(const refused_option *all, size_t n) {
 static const char *name_of_rows(dt_by_rows by_rows) { return by_rows == DT_BY_ROWS_LAZILY ? "--lazy-rows" : "--rows"; }
 
 /* What has a part of the variables alone does not know of shards yet. */
-dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session_options *options, bool is_gpu) {
+dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session_options *options) {
     static const char leave_out[] = "leave the option out";
     const refused_option all[] = {
         {options->shard_optimizer, "--shard-optimizer", leave_out},
@@ -93,13 +93,12 @@ dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session
         {options->central, "--placement central", leave_out},
         {options->by_rows != DT_BY_ROWS_NOT, name_of_rows(options->by_rows), leave_out},
         {dt_processes_roles(options->processes).n_servers > 0, "parameter servers", "train without servers"},
-        {is_gpu, "a GPU", "use --devices cpu"},
     };
     const refused_option *refused = artifact->n_shards > 1 ? first_asked(all, sizeof all / sizeof *all) : NULL;
     if (refused != NULL)
         return dt_error(DT_FAILED_PRECONDITION,
-                        "%s with the model of %s, which is split into %d shards: such a model is trained on CPUs, by processes that each have all "
-                        "of it or some of its shards; %s, or compile the program for one shard",
+                        "%s with the model of %s, which is split into %d shards: such a model is trained by processes that each have all of it or "
+                        "some of its shards; %s, or compile the program for one shard",
                         refused->name, artifact->path, artifact->n_shards, refused->instead);
     DT_TRY(dt_session_check_shards_over(artifact, options->shards_over, dt_processes_count(options->processes)));
     if (options->fast_sums && options->shards_over > 1)

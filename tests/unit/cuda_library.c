@@ -221,10 +221,10 @@ static dt_cuda_library_operation *prepare_gradient(world *w, const dt_library_ca
     return operation;
 }
 
-static void make_workspace(world *w) { DRIVER(w, cuMemAlloc_v2, &w->workspace, dt_cuda_libraries_workspace_bytes(w->libraries)); }
+static void make_workspace(world *w) { DRIVER(w, cuMemAlloc_v2, &w->workspace, dt_cuda_libraries_workspace_bytes(w->libraries, 1)); }
 
 static void run(world *w, dt_cuda_library_operation *operation) {
-    must_be("run", dt_cuda_library_run(operation, w->buffers, w->launch, w->workspace, w->stream));
+    must_be("run", dt_cuda_library_run(operation, w->buffers, w->launch, &(dt_cuda_library_place){w->workspace, 0, w->stream}));
 }
 
 /* All of memory is what the descriptions alone leave, but what was cleared. */
@@ -280,10 +280,10 @@ static void relu_and_gradient(void) {
     world w;
     begin(&w, CAPACITY);
     dt_cuda_library_operation *operations[2] = {prepare(&w, &relu)};
-    size_t without = dt_cuda_libraries_workspace_bytes(w.libraries);
+    size_t without = dt_cuda_libraries_workspace_bytes(w.libraries, 1);
     operations[1] = prepare_gradient(&w, &gradient, operations[0]);
     int n = operations[1] != NULL ? 2 : 1;
-    fprintf(stderr, "%zu bytes of mask, %d calls\n", dt_cuda_libraries_workspace_bytes(w.libraries) - without, n);
+    fprintf(stderr, "%zu bytes of mask, %d calls\n", dt_cuda_libraries_workspace_bytes(w.libraries, 1) - without, n);
     make_workspace(&w);
     for (int i = 0; i < n; i++) run(&w, operations[i]);
     compare_all(&w, (const dt_library_call *const[]){&relu, &gradient}, n, CAPACITY);
@@ -299,7 +299,7 @@ static void relu_that_is_refused_late(void) {
     dt_cuda_library_operation *operations[2] = {prepare(&w, &relu)};
     operations[1] = prepare_gradient(&w, &gradient, operations[0]);
     make_workspace(&w);
-    for (int i = 0; i < 2; i++) must_be("warm", dt_cuda_library_warm(&operations[i], w.buffers, w.workspace, w.stream));
+    for (int i = 0; i < 2; i++) must_be("warm", dt_cuda_library_warm(&operations[i], w.buffers, &(dt_cuda_library_place){w.workspace, 0, w.stream}));
     compare_all(&w, (const dt_library_call *const[]){&relu, &gradient}, (operations[0] != NULL) + (operations[1] != NULL), CAPACITY);
     fprintf(stderr, "%d, %d\n", operations[0] != NULL, operations[1] != NULL);
     end(&w);
@@ -332,7 +332,7 @@ static void bias_gradients(void) {
         begin(&w, rows[i / 2]);
         dt_cuda_library_operation *operation = prepare(&w, &call);
         make_workspace(&w);
-        must_be("warm", dt_cuda_library_warm(&operation, w.buffers, w.workspace, w.stream));
+        must_be("warm", dt_cuda_library_warm(&operation, w.buffers, &(dt_cuda_library_place){w.workspace, 0, w.stream}));
         bool does = dt_cuda_library_does_bias_gradient(operation);
         if (i == 0) fprintf(stderr, does ? "with it\n" : "without it\n");
         run(&w, operation);
@@ -381,7 +381,7 @@ static void falling_back(void) {
         dt_cuda_library_operation *operation = prepare(&w, calls[i]);
         if (operation != NULL) {
             make_workspace(&w);
-            must_be("warm", dt_cuda_library_warm(&operation, w.buffers, w.workspace, w.stream));
+            must_be("warm", dt_cuda_library_warm(&operation, w.buffers, &(dt_cuda_library_place){w.workspace, 0, w.stream}));
         }
         if (operation != NULL) {
             run(&w, operation);
@@ -433,7 +433,8 @@ static void failing(void) {
         if (w.workspace != 0) w.driver.cuMemFree_v2(w.workspace);
         w.workspace = 0;
         if (status == NULL && operation != NULL) make_workspace(&w);
-        if (status == NULL && operation != NULL) status = dt_cuda_library_run(operation, w.buffers, w.launch, w.workspace, w.stream);
+        if (status == NULL && operation != NULL)
+            status = dt_cuda_library_run(operation, w.buffers, w.launch, &(dt_cuda_library_place){w.workspace, 0, w.stream});
         w.driver.cuStreamSynchronize(w.stream);
     }
     if (status != NULL) fprintf(stderr, "%s\n", dt_status_message(status));
@@ -475,7 +476,7 @@ static outcome run_case(void (*scenario)(void), const char *name, const char *va
     }
     close(pipes[1]);
     size_t n = 0;
-    for (ssize_t got = 1; got > 0 && n<sizeof o.said - 1; n += got> 0 ? (size_t)got : 0) got = read(pipes[0], o.said + n, sizeof o.said - 1 - n);
+    for (ssize_t got = 1; got > 0 && n < sizeof o.said - 1; n += got > 0 ? (size_t)got : 0) got = read(pipes[0], o.said + n, sizeof o.said - 1 - n);
     close(pipes[0]);
     waitpid(child, &state, 0);
     o.code = WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);

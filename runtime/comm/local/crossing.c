@@ -50,10 +50,10 @@ static dt_dtype crossing_dtype(const dt_collective_part *part) {
 static const dt_collective_part *first_part(const dt_local_hub *hub, const dt_piece *image) { return dt_local_part(hub, 0, image->ranges[0].tensor); }
 
 /* Where an image is wanted as it crosses, if that is one place that messages reach: of members of one memory, or where a device does it all itself
- * and it is shared out. */
+ * and it is shared out, or does not cross the replicas. */
 static char *only_place(const dt_local_hub *hub, const dt_piece *image, dt_arena *arena) {
     const dt_collective_part *part = first_part(hub, image);
-    bool is_reached = hub->options.shares_memory || (hub->options.has_link && part->shares != NULL);
+    bool is_reached = hub->options.shares_memory || (hub->options.has_link && (part->shares != NULL || part->axis != DT_AXIS_DATA));
     int n_targets;
     if (part->nonblocking != 0 && part->kind != DT_COLLECTIVE_ALL_GATHER && !over_shards(part)) return NULL; /* there is no more than a share of it */
     if (image->n_ranges != 1 || crossing_dtype(part) != part->dtype || !is_reached) return NULL;
@@ -648,13 +648,14 @@ static void add_own_copies(const crossing_bucket *bucket, bool after, dt_arena *
     }
 }
 
-/* The same on the device's own queue. */
-static dt_group_bucket lower_nonblocking_on_device(crossing_bucket *bucket, const reductions *work, dt_arena *arena) {
+/* The same on the device's own queue. What is in shares it copies itself. */
+static dt_group_bucket lower_nonblocking_on_device(crossing_bucket *bucket, const reductions *work, bool is_of_shares, dt_arena *arena) {
     dt_group_bucket made = {0};
     dt_local_add_reductions(&work->before, arena, &made.beside);
     add_own_copies(bucket, false, arena, &made.beside);
     add_rounds(bucket, arena, &made.beside);
     add_own_copies(bucket, true, arena, &made.beside);
+    if (!is_of_shares) dt_local_add_reductions(&work->after, arena, &made.beside);
     return made;
 }
 
@@ -683,12 +684,10 @@ dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena,
         reductions own = {0};
         if (group->rank == (part->member > 0 ? part->member - 1 : 0)) lower_exchanges(hub, bucket, arena);
         for (size_t p = 0; p < bucket->pieces.n; p++) share_piece(group, hub, &bucket->pieces.items[p], arena, &own);
-        if (hub->options.has_link)
-            work->buckets[b] = (part->nonblocking != 0 ? lower_nonblocking_on_device : lower_on_device)(bucket, &own, arena);
-        else if (part->nonblocking != 0)
-            work->buckets[b] = lower_nonblocking(bucket, &own, part->shares != NULL, arena);
+        if (part->nonblocking != 0)
+            work->buckets[b] = (hub->options.has_link ? lower_nonblocking_on_device : lower_nonblocking)(bucket, &own, part->shares != NULL, arena);
         else
-            work->buckets[b] = lower_beside(bucket, &own, arena);
+            work->buckets[b] = (hub->options.has_link ? lower_on_device : lower_beside)(bucket, &own, arena);
     }
     return NULL;
 }

@@ -174,7 +174,8 @@ static dt_status *find_around(const dt_cuda_kernels *kernels, const dt_artifact_
 }
 
 /* The call that computed the relu whose result the gradient `call` of that kernel reads: a library's, in the same function. The result is in memory
- * that serves one replica after another, each of which goes from the relu to the gradient before the next one begins: so may the mask. NULL: none. */
+ * that serves one replica after another, in its place, each of which goes from the relu to the gradient before the next one there begins: so may the
+ * mask. NULL: none. */
 static dt_cuda_library_operation *find_relu(const dt_cuda_kernels *kernels, int f, int k, const dt_library_call *call) {
     const dt_artifact_function *function = &kernels->artifact->cuda->program->functions[f];
     int kept = function->kernels[k].buffers[call->product.kept];
@@ -212,8 +213,8 @@ static dt_status *prepare_libraries(dt_cuda_kernels *kernels, dt_arena *arena) {
     return NULL;
 }
 
-size_t dt_cuda_kernels_workspace_bytes(const dt_cuda_kernels *kernels) {
-    return kernels->libraries != NULL ? dt_cuda_libraries_workspace_bytes(kernels->libraries) : 0;
+size_t dt_cuda_kernels_workspace_bytes(const dt_cuda_kernels *kernels, int n_places) {
+    return kernels->libraries != NULL ? dt_cuda_libraries_workspace_bytes(kernels->libraries, n_places) : 0;
 }
 
 /* ---- all of it ---- */
@@ -252,6 +253,10 @@ static int n_at_once(const dt_artifact_launch *about, const dt_cuda_entry *funct
     return function->library != NULL ? (int)about->library->n_launches : 1;
 }
 
+static dt_cuda_library_place place_of(const dt_cuda_kernels *kernels, const dt_operation_launch *call) {
+    return (dt_cuda_library_place){kernels->workspace, call->place, kernels->cuda->stream};
+}
+
 static void take_addresses(dt_cuda_kernels *kernels, const dt_operation_launch *call) {
     int n = dt_cuda_kernel_of(kernels, call)->n_buffers;
     for (int b = 0; b < n; b++) kernels->addresses[b] = (uint64_t)(uintptr_t)call->buffers[b];
@@ -259,9 +264,8 @@ static void take_addresses(dt_cuda_kernels *kernels, const dt_operation_launch *
 
 static dt_status *launch_one(dt_cuda_kernels *kernels, const dt_operation_launch *call, const dt_artifact_launch *about,
                              const dt_cuda_entry *function) {
-    if (function->library != NULL)
-        return dt_cuda_library_run(function->library, kernels->addresses, (uint64_t)(uintptr_t)call->values, kernels->workspace,
-                                   kernels->cuda->stream);
+    const dt_cuda_library_place place = place_of(kernels, call);
+    if (function->library != NULL) return dt_cuda_library_run(function->library, kernels->addresses, (uint64_t)(uintptr_t)call->values, &place);
     int64_t n_threads = about->n_items > INT64_MAX / about->team ? INT64_MAX : about->n_items * about->team;
     for (int a = 0; a < about->n_arguments; a++) kernels->values[a] = call->buffers[about->arguments[a]];
     kernels->values[about->n_arguments] = (void *)call->values;
@@ -295,13 +299,14 @@ dt_status *dt_cuda_launch(dt_cuda_kernels *kernels, const dt_operation_launch *c
 
 dt_status *dt_cuda_warm(dt_cuda_kernels *kernels, const dt_operation_launch *call) {
     const dt_artifact_kernel *kernel = dt_cuda_kernel_of(kernels, call);
+    const dt_cuda_library_place place = place_of(kernels, call);
     take_addresses(kernels, call);
     for (int l = 0; l < kernel->n_launches; l++) {
         dt_cuda_entry *function = &kernels->functions[call->function][call->kernel][l];
         if (function->library == NULL || function->is_warm) continue;
         function->is_warm = true;
-        DT_TRY(dt_status_annotate(dt_cuda_library_warm(&function->library, kernels->addresses, kernels->workspace, kernels->cuda->stream), "%s (%s)",
-                                  kernel->launches[l].function, kernel->lines));
+        DT_TRY(dt_status_annotate(dt_cuda_library_warm(&function->library, kernels->addresses, &place), "%s (%s)", kernel->launches[l].function,
+                                  kernel->lines));
     }
     return NULL;
 }

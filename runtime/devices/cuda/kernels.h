@@ -45,8 +45,8 @@ typedef struct dt_cuda_kernels {
 dt_status *dt_cuda_kernels_load(const dt_cuda *cuda, const dt_artifact *artifact, bool use_libraries, dt_arena *arena, dt_cuda_kernels *kernels);
 void dt_cuda_kernels_free(dt_cuda_kernels *kernels); /* one of zeros is allowed */
 
-/* What libraries need beside all buffers, before anything is put on the stream. */
-size_t dt_cuda_kernels_workspace_bytes(const dt_cuda_kernels *kernels);
+/* What libraries need beside all buffers, before anything is put on the stream, for calls in so many places. */
+size_t dt_cuda_kernels_workspace_bytes(const dt_cuda_kernels *kernels, int n_places);
 
 /* Puts a kernel of artifact->cuda->program on the stream, which may be captured: the seam between plans and what computes them. An error names the
  * kernel and its lines of the program. */

@@ -15,7 +15,7 @@ struct dt_cuda_library_operation {
     const char *name;
     const dt_library_call *call;
     char fallback[400];                    /* why generated code does it; empty: the library does */
-    size_t mask;                           /* where its mask lies, if it has one, behind the workspace */
+    size_t mask;                           /* where its mask lies among those of a place, if it has one */
     const dt_cuda_library_operation *relu; /* whose mask it reads; NULL: no other one's */
     dt_cublaslt_product product;
     dt_cudnn_convolution convolution;
@@ -28,7 +28,7 @@ struct dt_cuda_libraries {
     dt_arena *arena;
     dt_cublaslt cublaslt;
     dt_cudnn cudnn;
-    size_t workspace_bytes, mask_bytes; /* what the largest call needs, and all masks together: multiples of DT_CUDA_ALIGNMENT */
+    size_t workspace_bytes, mask_bytes; /* what the largest call needs, and behind that for each place all masks: multiples of DT_CUDA_ALIGNMENT */
     DT_LIST(dt_cuda_library_operation *) operations;
 };
 
@@ -55,7 +55,9 @@ void dt_cuda_libraries_destroy(dt_cuda_libraries *libraries) {
     libraries->operations.n = 0;
 }
 
-size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries) { return libraries->workspace_bytes + libraries->mask_bytes; }
+size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries, int n_places) {
+    return libraries->workspace_bytes + (size_t)n_places * libraries->mask_bytes;
+}
 
 /* ---- making ready ---- */
 
@@ -195,59 +197,60 @@ static dt_status *transpose(const dt_cuda_libraries *libraries, uint64_t from, u
 }
 
 /* The kernel, transposed, lies in front of the workspace. */
-static dt_status *call_library(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
+static dt_status *call_library(dt_cuda_library_operation *operation, const uint64_t *buffers, const dt_cuda_library_place *place) {
     const dt_cuda_libraries *libraries = operation->libraries;
     const dt_library_convolution *c = &operation->call->convolution;
-    uint64_t mask = workspace + libraries->workspace_bytes + operation->mask;
+    uint64_t workspace = place->workspace;
+    uint64_t mask = workspace + libraries->workspace_bytes + (size_t)place->number * libraries->mask_bytes + operation->mask;
     if (operation->call->class == DT_LIBRARY_PRODUCT)
-        return dt_cublaslt_run(&libraries->cublaslt, &operation->product, buffers, mask, workspace, stream);
-    return dt_cudnn_run(&libraries->cudnn, &operation->convolution, buffers[c->x], workspace, buffers[c->y], workspace + turned_bytes(c), stream);
+        return dt_cublaslt_run(&libraries->cublaslt, &operation->product, buffers, mask, workspace, place->stream);
+    return dt_cudnn_run(&libraries->cudnn, &operation->convolution, buffers[c->x], workspace, buffers[c->y], workspace + turned_bytes(c),
+                        place->stream);
 }
 
 /* The product alone, without a mask or the sums beside it, which the library could not do after all: in the workspace that there is by now. */
-static dt_status *warm_alone(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
+static dt_status *warm_alone(dt_cuda_library_operation *operation, const uint64_t *buffers, const dt_cuda_library_place *place) {
     const dt_cuda_libraries *libraries = operation->libraries;
     dt_cublaslt_product *product = &operation->product;
     dt_cublaslt_product_free(&libraries->cublaslt, product);
     DT_TRY(dt_cublaslt_prepare(&libraries->cublaslt, operation->call, (dt_cublaslt_extent){0}, product));
     if (product->choice.workspace_bytes > libraries->workspace_bytes)
         return dt_error(DT_UNIMPLEMENTED, "cuBLASLt has no way in %zu bytes", libraries->workspace_bytes);
-    return call_library(operation, buffers, workspace, stream);
+    return call_library(operation, buffers, place);
 }
 
-dt_status *dt_cuda_library_warm(dt_cuda_library_operation **operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
+dt_status *dt_cuda_library_warm(dt_cuda_library_operation **operation, const uint64_t *buffers, const dt_cuda_library_place *place) {
     const dt_cuda_library_operation *relu = (*operation)->relu;
     dt_cublaslt_extent extent = (*operation)->product.extent;
     bool is_more = relu == NULL && (extent.mask || extent.bias_gradient); /* the gradient of a relu is nothing without the mask */
     dt_status *status = relu != NULL && !relu->product.extent.mask ? dt_error(DT_UNIMPLEMENTED, "cuBLASLt leaves no mask of the relu after all")
-                                                                   : call_library(*operation, buffers, workspace, stream);
+                                                                   : call_library(*operation, buffers, place);
     if (is_more && dt_status_code(status) == DT_UNIMPLEMENTED) {
         dt_status_free(status);
-        status = warm_alone(*operation, buffers, workspace, stream);
+        status = warm_alone(*operation, buffers, place);
     }
     DT_TRY(or_fall_back(*operation, status));
     if (falls_back(*operation)) *operation = NULL;
     return NULL;
 }
 
-static dt_status *run_convolution(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
+static dt_status *run_convolution(dt_cuda_library_operation *operation, const uint64_t *buffers, const dt_cuda_library_place *place) {
     const dt_cuda_libraries *libraries = operation->libraries;
     const dt_library_convolution *c = &operation->call->convolution;
-    uint64_t kernel = buffers[c->kernel], transposed = workspace;
+    uint64_t kernel = buffers[c->kernel], transposed = place->workspace;
     bool is_result = operation->call->class == DT_LIBRARY_KERNEL_GRADIENT;
-    if (!is_result) DT_TRY(transpose(libraries, kernel, transposed, kernel_rows(c), c->filters, stream));
-    DT_TRY(call_library(operation, buffers, workspace, stream));
-    return is_result ? transpose(libraries, transposed, kernel, c->filters, kernel_rows(c), stream) : NULL;
+    if (!is_result) DT_TRY(transpose(libraries, kernel, transposed, kernel_rows(c), c->filters, place->stream));
+    DT_TRY(call_library(operation, buffers, place));
+    return is_result ? transpose(libraries, transposed, kernel, c->filters, kernel_rows(c), place->stream) : NULL;
 }
 
-dt_status *dt_cuda_library_run(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t launch_values, uint64_t workspace,
-                               void *stream) {
+dt_status *dt_cuda_library_run(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t launch_values,
+                               const dt_cuda_library_place *place) {
     const dt_cuda_libraries *libraries = operation->libraries;
     const dt_library_call *call = operation->call;
     for (int64_t i = 0; i < call->n_clears; i++)
-        DT_TRY(clear_rows(libraries, buffers[call->clears[i].argument], call->clears[i].row_bytes, launch_values, stream));
-    return call->class == DT_LIBRARY_PRODUCT ? call_library(operation, buffers, workspace, stream)
-                                             : run_convolution(operation, buffers, workspace, stream);
+        DT_TRY(clear_rows(libraries, buffers[call->clears[i].argument], call->clears[i].row_bytes, launch_values, place->stream));
+    return (call->class == DT_LIBRARY_PRODUCT ? call_library : run_convolution)(operation, buffers, place);
 }
 
 /* ---- for people ---- */

@@ -34,8 +34,8 @@ void dt_cuda_libraries_destroy(dt_cuda_libraries *libraries); /* NULL is allowed
 /* Makes a call ready; `name`, for people, is that of the generated function. *operation is NULL where the library has no way that we take: then the
  * generated function does it, and the choices say why.
  *
- * relu        of a relu's gradient: the operation that stores to the buffer whose relu it reads, each time right before for the same rows; NULL:
- *             there is none, and no way. If it computes just that relu, it notes its mask from now on, if the library has a way for both.
+ * relu        of a relu's gradient: the operation that stores to the buffer whose relu it reads, each time before it in the same place; NULL: there
+ *             is none, and no way. If it computes just that relu, it notes its mask from now on, if the library has a way for both.
  *
  * DT_NOT_FOUND: the library is not installed. DT_INTERNAL: it failed; the message has its call, name and text, and the flag that does without. */
 dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *name, const dt_library_call *call, dt_cuda_library_operation *relu,
@@ -44,16 +44,23 @@ dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *n
 /* Whether the sums beside a product are computed with it: then nobody else has to. Known for good once the operation is warm. */
 bool dt_cuda_library_does_bias_gradient(const dt_cuda_library_operation *operation);
 
-/* Bytes that operations need beside their arguments, aligned to 256. */
-size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries);
+/* Where a call is put on a stream. */
+typedef struct dt_cuda_library_place {
+    uint64_t workspace;
+    int number; /* of the place, from 0: what is kept from a relu to its gradient is there for each */
+    void *stream;
+} dt_cuda_library_place;
+
+/* Bytes that operations need beside their arguments, aligned to 256, for so many places. */
+size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries, int n_places);
 
 /* Puts the call on a stream, which may be captured. `buffers`: addresses of the kernel's buffers; `launch`: of a dt_launch. */
-dt_status *dt_cuda_library_run(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t launch, uint64_t workspace, void *stream);
+dt_status *dt_cuda_library_run(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t launch, const dt_cuda_library_place *place);
 
 /* Runs the library's part of it once, on whatever its buffers hold: it then has loaded and allocated all that a capture would forbid. Where it turns
  * out that the library cannot do the call, *operation becomes NULL, as above; where it can without the mask or the sums beside it, it does without.
  */
-dt_status *dt_cuda_library_warm(dt_cuda_library_operation **operation, const uint64_t *buffers, uint64_t workspace, void *stream);
+dt_status *dt_cuda_library_warm(dt_cuda_library_operation **operation, const uint64_t *buffers, const dt_cuda_library_place *place);
 
 /* A line for each library in use: "cuBLASLt 13.0.2: 8 calls, 1 of them generated as a fallback"; with `each`, one for each choice:
  * "train_1_matmul product algorithm 66, tile 18, stages 5, 1024 bytes". */

@@ -70,12 +70,23 @@ static dt_status *say_which(const dt_cuda_device *self, const dt_operation *one,
 
 /* ---- preparing ---- */
 
+/* That launches of the sequences are in. */
+static int n_places(const dt_sequence *const *sequences, size_t n) {
+    int n_found = 1;
+    for (size_t s = 0; s < n; s++)
+        for (size_t i = 0; i < sequences[s]->n_operations; i++) {
+            const dt_operation *one = &sequences[s]->operations[i];
+            if (one->kind == DT_OPERATION_LAUNCH && one->launch.place >= n_found) n_found = one->launch.place + 1;
+        }
+    return n_found;
+}
+
 int64_t dt_cuda_prepare_bytes(const dt_device *device, const dt_sequence *const *sequences, size_t n) {
     const dt_cuda_device *self = (const dt_cuda_device *)device;
     dt_cuda_tables tables = dt_cuda_tables_count(sequences, n);
     return (self->cuda.link != NULL ? dt_device_taken_bytes(device, 2 * NUMBER_BYTES) : 0) +
            dt_device_taken_bytes(device, (int64_t)dt_cuda_tables_bytes(&tables)) +
-           dt_device_taken_bytes(device, (int64_t)dt_cuda_kernels_workspace_bytes(&self->kernels));
+           dt_device_taken_bytes(device, (int64_t)dt_cuda_kernels_workspace_bytes(&self->kernels, n_places(sequences, n)));
 }
 
 static dt_status *upload_tables(dt_cuda_device *self, const dt_sequence *const *sequences, size_t n) {
@@ -87,8 +98,8 @@ static dt_status *upload_tables(dt_cuda_device *self, const dt_sequence *const *
     return dt_device_write(&self->head, self->table_memory, self->tables.host, bytes);
 }
 
-static dt_status *make_workspace(dt_cuda_device *self) {
-    size_t bytes = dt_cuda_kernels_workspace_bytes(&self->kernels);
+static dt_status *make_workspace(dt_cuda_device *self, const dt_sequence *const *sequences, size_t n) {
+    size_t bytes = dt_cuda_kernels_workspace_bytes(&self->kernels, n_places(sequences, n));
     if (bytes == 0) return NULL;
     DT_TRY(dt_device_allocate(&self->head, bytes, &self->workspace));
     self->kernels.workspace = address(self->workspace);
@@ -198,7 +209,7 @@ dt_status *dt_cuda_prepare(dt_device *device, dt_sequence *const *sequences, siz
     self->prepared = dt_allocate_zeroed(n, sizeof *self->prepared);
     if (self->prepared == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for %zu graphs", n);
     DT_TRY(upload_tables(self, (const dt_sequence *const *)sequences, n));
-    DT_TRY(make_workspace(self));
+    DT_TRY(make_workspace(self, (const dt_sequence *const *)sequences, n));
     DT_TRY(make_numbers(self));
     DT_CUDA_TRY(&self->cuda, cuEventCreate, &self->branches, DT_CUDA_EVENT_DISABLE_TIMING);
     for (size_t s = 0; s < n; s++) {

@@ -1,0 +1,75 @@
+"""Models in shards on GPUs leave the bytes of one GPU that computes all shards in turn: with several GPUs in a process, with processes that have all
+shards, or some each (--shards-over), by NCCL on the GPUs' own queues and through the host's memory by MPI. And that one GPU computes what a CPU does,
+where a library notes the mask of a relu for its gradient, of each shard. Fakes of the driver and of NCCL are in each process, whose events come in
+several orders."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+from gpu_processes import *  # noqa: E402,F403
+from sharded import SPLIT  # noqa: E402
+
+NET = SPLIT.replace("shuffle(90)", "take(44) | shuffle(44)").replace("take(50)", "take(30)")
+
+# Products that cuBLASLt takes, of a shard: a relu of columns, and one of all.
+RELUS = """
+use nn, optimizers
+
+mesh model = 2
+
+data train_set = npy("a.npy", "b.npy") | take(24) | batch(24)
+
+model Net(a: f32[B, 6]) -> f32[B, 1] {
+    x = dense(dense(a, units: 240), units: 384, activation: relu, shard: columns)
+    x = dense(dense(x, units: 240, activation: relu, shard: rows), units: 260, activation: relu)
+    return dense(dense(x, units: 260), units: 1)
+}
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    loss = mean(square(Net(a) - b[:, :1]), axis: 1)
+    minimize(loss, sgd(learning_rate: 0.05))
+    report loss: mean(loss)
+}
+"""
+BY_HOST = {"DT_NCCL": "none"}
+
+
+def over(k):
+    return ["--shards-over", k]
+
+
+def any_layout_has_the_bits_of_one_gpu(net):
+    for devices, seed in (("cuda:0,1", 0), ("cuda:0,1,2", 1)):
+        folder = f"devices-{seed}"
+        done = net.artifact.run("train", *net.flags, "--checkpoint-dir", FOLDER / folder, devices=devices, count=3, seed=seed, check="" if seed else "memory")
+        check(net.leaves(folder, done) == net.wanted, f"{devices}: other bits than one GPU's")
+    for n, k, seed in ((2, 1, 0), (2, 2, 1), (4, 2, 2), (4, 4, 3)):
+        done = net.agrees(n, seed, *over(k), check="" if seed % 2 else "memory")
+        check_said(done, "sums cross processes by NCCL")
+    check_said(net.agrees(2, 0, *over(2), settings=BY_HOST), "and not by NCCL")
+    check_said(net.agrees(4, 1, *over(2), devices="cuda:0,1", check=""), "and not by NCCL")
+
+
+def relus_are_those_of_each_shard(relus):
+    Run("train", relus.artifact.path, *relus.flags, "--devices", "cpu:1x1", "--checkpoint-dir", FOLDER / "cpu")
+    found, wanted = tensors(FOLDER / "relus-one"), tensors(FOLDER / "cpu")
+    for name, values in wanted.items():
+        error = max(abs(a - b) for a, b in zip(found[name], values)) / max(map(abs, values))
+        check(error < 1e-5, f"{name}: {error:.2g} away from a CPU's")
+
+
+def it_goes_on_in_another_layout(net):
+    for i, (n, k) in enumerate(((2, 2), (3, 1), (4, 4))):
+        net.train(n, "turns", *over(k), *(["--max-steps", i + 1] if i < 2 else []), *(["--resume"] if i > 0 else []), seed=i)
+    check(left_by(FOLDER / "turns") == net.wanted[0], "gone on with in other layouts, other bits")
+
+
+def main():
+    net, relus = Case("net", NET, batch=24), Case("relus", RELUS, batch=24, replicas=1)
+    relus_are_those_of_each_shard(relus)
+    any_layout_has_the_bits_of_one_gpu(net)
+    it_goes_on_in_another_layout(net)
+    finish()
+
+
+main()
