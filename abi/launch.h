@@ -9,8 +9,8 @@
  * A kernel that runs once may be divided ("divided" in manifest.json): it is called n_parts times, in any order or at once, and each call does its
  * part of the work. Other kernels read neither field, and those of GPUs do not: one call does all parts.
  *
- * Of a kernel that runs once a caller may leave out results, whose buffers are then NULL: nests are skipped whose first result nobody wants ("nests" in
- * manifest.json).
+ * Of a kernel that runs once a caller may leave out results, whose buffers are then NULL: nests are skipped whose first result nobody wants ("nests"
+ * in manifest.json).
  *
  * Where processes share out an update (share.h), such a kernel does share `share` of `n_shares` of the nests that this is for, and its part of that.
  */
@@ -79,6 +79,7 @@ typedef struct dt_launch {
     dt_bad_index *bad_index; /* never NULL */
     int64_t part, n_parts;   /* 0 <= part < n_parts */
     int64_t share, n_shares; /* 0 <= share < n_shares; 0 of 1: all of it */
+    int64_t *timers; /* of who runs the kernel: cycles of each timer, then how often it was read, side by side; NULL where kernels have none */
 } dt_launch;
 
 typedef void (*dt_kernel_entry)(void *const *buffers, const dt_launch *launch);

@@ -8,6 +8,6 @@
 #define DT_COMPILER_NAME "dtc " DT_VERSION
 
 /* "format" of a manifest: grows when a reader of the old one would misread the new one. */
-#define DT_ARTIFACT_FORMAT 11
+#define DT_ARTIFACT_FORMAT 12
 
 #endif

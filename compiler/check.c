@@ -19,7 +19,7 @@ static bool widened(dt_dtype *dtype) {
 
 /* Random numbers are f32 by their row: who uses them gets them converted. */
 static dt_status *convert_random(dt_value *value) {
-    dt_builder builder = {value->function, value->next, value->n_locations, value->locations};
+    dt_builder builder = {value->function, value->next, value->n_locations, value->locations, NULL};
     dt_value *wide;
     DT_TRY(dt_build_convert(&builder, &wide, value, DT_F64));
     dt_value_replace(value, wide);

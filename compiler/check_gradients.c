@@ -66,7 +66,7 @@ static dt_status *add_move(dt_arena *arena, dt_function *function, dt_value *x, 
     dt_value *move = dt_build_input(function, dt_arena_format(arena, "move%d", number), x->dtype, x->shape,
                                     x->n_locations > 0 ? x->locations[0] : (dt_location){0, 1, 1});
     dt_value *before = dt_value_is(x, "input") ? move->next : x->next, *sum;
-    dt_builder builder = {function, before, x->n_locations, x->locations};
+    dt_builder builder = {function, before, x->n_locations, x->locations, NULL};
     DT_TRY(dt_build_binary(&builder, &sum, "add", x, move));
     dt_value_replace(x, sum);
     sum->operands[0] = x;

@@ -4,6 +4,7 @@
 #include "compiler/artifact.h"
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/count.h"
+#include "compiler/kernel/repeats.h"
 #include "compiler/kernel/view.h"
 #include "compiler/manifest_library.h"
 
@@ -370,6 +371,66 @@ static void add_kernels(cJSON *plan_item, const dt_compilation *compilation, con
     }
 }
 
+/* Whose nests they are: those with most work say it. */
+static const dt_nest *main_nest(const dt_plan *plan, const dt_kernel_function *kernel, int first, int end) {
+    const dt_nest *most = &kernel->nests[first];
+    double most_work = -1;
+    for (int n = first; n < end; n++) {
+        const double work = dt_piece_work(plan, kernel, n, n + 1);
+        if (work <= most_work || kernel->nests[n].layer == NULL) continue;
+        most_work = work;
+        most = &kernel->nests[n];
+    }
+    return most;
+}
+
+/* "Gpt/block_1/softmax" of "Gpt/block_1/softmax#7": without which call of the function it is. */
+static void add_layer(cJSON *item, const char *layer) {
+    dt_text path = {0};
+    for (size_t n; layer != NULL && *layer != 0; layer += n) {
+        n = strcspn(layer, "#");
+        dt_text_append_bytes(&path, layer, n);
+        n += strcspn(layer + n, "/");
+    }
+    cJSON_AddStringToObject(item, "layer", path.data != NULL ? path.data : "");
+    dt_text_free(&path);
+}
+
+/* What nests [first, end) of a kernel are, which are measured together. */
+static void add_timer(cJSON *array, const dt_compilation *compilation, const dt_plan *plan, int k, int first, int end) {
+    const dt_kernel_function *kernel = &plan->kernels[k];
+    const dt_nest *nest = main_nest(plan, kernel, first, end);
+    dt_kernel_function part = *kernel;
+    cJSON *item = add_item(array);
+    part.nests += first;
+    part.n_nests = end - first;
+    const dt_kernel_count count = dt_kernel_count_of(compilation->arena, plan, &part);
+    dt_text lines = {0};
+    dt_kernel_lines(&lines, plan, &part);
+    add_integer(item, "kernel", k);
+    add_integer(item, "first", first);
+    add_integer(item, "nests", end - first);
+    cJSON_AddStringToObject(item, "part", kernel->update ? "update" : nest->backward ? "backward" : "forward");
+    add_layer(item, nest->layer);
+    cJSON_AddStringToObject(item, "lines", lines.data != NULL ? lines.data : "");
+    if (nest->note != NULL) cJSON_AddStringToObject(item, "note", nest->note);
+    add_amount(item, "flops", count.flops, plan->microbatch_rows);
+    add_amount(item, "bytes", count.bytes, plan->microbatch_rows);
+    dt_text_free(&lines);
+}
+
+/* In the order of their numbers. */
+static void add_timers(cJSON *plan_item, const dt_compilation *compilation, const dt_plan *plan) {
+    cJSON *array = NULL;
+    for (int k = 0; k < plan->n_kernels; k++)
+        for (int n = 0, first = 0; n < plan->kernels[k].n_nests; n++) {
+            if (plan->kernels[k].nests[n].timer == 0) continue;
+            if (array == NULL) array = cJSON_AddArrayToObject(plan_item, "timers");
+            add_timer(array, compilation, plan, k, first, n + 1);
+            first = n + 1;
+        }
+}
+
 static dt_reduction_op reduction_op_of(dt_combiner combiner) {
     switch (combiner) {
 #define X(enumerator, name, meaning)                                                                                                                 \
@@ -443,6 +504,7 @@ static void add_function(cJSON *array, const dt_compilation *compilation, const 
     add_loops(plan_item, plan);
     add_buffers(plan_item, plan);
     add_kernels(plan_item, compilation, cuda, p);
+    add_timers(plan_item, compilation, plan);
     add_segments(plan_item, plan);
 }
 

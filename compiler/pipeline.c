@@ -43,6 +43,7 @@ static const dt_pass passes[] = {
     {"plan_memory", dt_pass_plan_memory, ON_PLANS, DT_SWITCH_NONE},     /* buffers get offsets */
     {"share_updates", dt_pass_share_updates, LOWERS, DT_SWITCH_NONE},   /* what of an update processes may share out */
     {"order_kernels", dt_pass_order_kernels, ON_PLANS, DT_SWITCH_NONE}, /* kernels stand as they run */
+    {"add_timers", dt_pass_add_timers, ON_PLANS, DT_SWITCH_NONE},       /* for --profile: where they read the clock */
 };
 enum {
     n_passes = sizeof passes / sizeof *passes

@@ -113,6 +113,7 @@ typedef struct dtc_compile_options {
     const char *depfile;    /* file to write: the output and the files that it was made of, as a rule for make and ninja; NULL: none */
     const char *step;       /* of "onnx": which one, that updates nothing; NULL: "predict", or the only one that does not train */
     const char *weights;    /* of "onnx": a checkpoint, or a safetensors file; NULL, of "onnx-text" alone: without */
+    int profile;            /* not 0: the code for CPUs measures itself, for `dtrun bench`, which then says where time goes within kernels */
 } dtc_compile_options;
 
 /* Whether the options make sense together, without reading the program: what dtc_compile refuses first. */

@@ -603,6 +603,7 @@ typedef struct dtrt_bench_options {
     int64_t n_steps;         /* to measure; 0: 20 */
     dtrt_program *versus;    /* another program whose steps are run in turn; or NULL */
     dtrt_text_format format; /* a table, or one JSON object */
+    const char *svg;         /* a file for where time goes as a flame graph, of a program that measures itself (dtc compile --profile); or NULL */
 } dtrt_bench_options;
 
 /* What `dtrun bench` prints: where the time of a step goes, kernel by kernel. It makes a session of its own: of `session` (or NULL) it takes devices,

@@ -144,7 +144,8 @@ dt_status *dt_build(dt_builder *builder, const dt_op *op, dt_value *const *opera
     if (n_operands > 0) value->layer = operands[0]->layer, value->call = operands[0]->call, value->recompute = operands[0]->recompute;
     if (builder->before != NULL) value->recompute = builder->before->recompute;
     for (int k = 0; k < n_operands; k++)
-        if (operands[k]->call == DT_BACKWARD) value->layer = NULL, value->call = DT_BACKWARD;
+        if (operands[k]->call == DT_BACKWARD) value->layer = operands[k]->layer, value->call = DT_BACKWARD;
+    if (builder->layer != NULL) value->layer = builder->layer;
     insert(function, value, builder->before);
     *result = value;
     return NULL;

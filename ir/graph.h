@@ -58,8 +58,9 @@ struct dt_value {
     const char *name;          /* inputs: the argument's name; else NULL or a hint */
     dt_value *previous, *next; /* order within the function */
     dt_function *function;
-    const char *layer; /* for pictures, not in text form: its layer's path, or "…/function#7" of a library's function; else its first operand's */
-    int call;          /* which call of that layer's model; DT_BACKWARD, with no layer, of gradients and what is made of them */
+    const char *layer; /* for people, not in text form: its layer's path, or "…/function#7" of a library's function; else its first operand's. Of a
+                          gradient that of what it is the gradient of */
+    int call;          /* which call of that layer's model; DT_BACKWARD of gradients and what is made of them */
     int recompute;     /* more than 0: of the inside of that call, which gradients compute again; where nobody says, that of what it goes before */
     void *scratch;     /* for the pass at work; meaningless between passes */
 };
@@ -246,6 +247,7 @@ struct dt_builder {
     dt_value *before; /* new values go before this one; NULL: at the end */
     int n_locations;
     const dt_location *locations;
+    const char *layer; /* of new values; NULL: that of their operands */
 };
 
 /* `attributes` in row order, all of them; copied. NULL: every one its default. */

@@ -1,5 +1,6 @@
 /* bench: see the header. Times are kept for each step and each kernel, so that what is said of them are medians. */
 #include "runtime/bench.h"
+#include "runtime/bench_profile.h"
 
 #include "base/memory.h"
 #include "runtime/threads/clock.h"
@@ -32,9 +33,12 @@ struct dt_bench {
     double *kernel_seconds;               /* [n_kernels][n_most_steps] */
     double *step_kernels;                 /* [n_kernels] of one step */
     int *kernel_calls;                    /* [n_kernels] the same in each step */
+    int64_t *step_timers;                 /* [2 * n_timers] of one step */
+    double *cycles, *readings;            /* [n_timers] of the measured steps */
     double exchange_seconds, all_seconds; /* of all cores, in the measured steps; the GPU's where its kernels were run one by one */
     double *sorted;                       /* [n_most_steps] for medians */
     dt_bench_kernel *said;
+    dt_bench_timer *said_timers;
 };
 
 /* ---- input ---- */
@@ -120,7 +124,7 @@ static dt_status *open_data(dt_bench *bench, const dt_run_options *options, dt_s
 }
 
 static dt_status *allocate_times(dt_bench *bench) {
-    size_t n_kernels = (size_t)bench->function->n_kernels, n_steps = (size_t)bench->n_most_steps;
+    size_t n_kernels = (size_t)bench->function->n_kernels, n_steps = (size_t)bench->n_most_steps, n_timers = (size_t)bench->function->n_timers;
     bench->inputs = dt_allocate_zeroed((size_t)bench->function->n_inputs, sizeof *bench->inputs);
     bench->step_seconds = dt_allocate_zeroed(n_steps, sizeof *bench->step_seconds);
     bench->exchanging_seconds = dt_allocate_zeroed(n_steps, sizeof *bench->exchanging_seconds);
@@ -131,8 +135,13 @@ static dt_status *allocate_times(dt_bench *bench) {
     bench->kernel_calls = dt_allocate_zeroed(n_kernels, sizeof *bench->kernel_calls);
     bench->sorted = dt_allocate_zeroed(n_steps, sizeof *bench->sorted);
     bench->said = dt_allocate_zeroed(n_kernels, sizeof *bench->said);
+    bench->step_timers = dt_allocate_zeroed(2 * n_timers, sizeof *bench->step_timers);
+    bench->cycles = dt_allocate_zeroed(n_timers, sizeof *bench->cycles);
+    bench->readings = dt_allocate_zeroed(n_timers, sizeof *bench->readings);
+    bench->said_timers = dt_allocate_zeroed(n_timers, sizeof *bench->said_timers);
     bool all = bench->inputs && bench->step_seconds && bench->exchanging_seconds && bench->exposed_seconds && bench->link_seconds &&
-               bench->kernel_seconds && bench->step_kernels && bench->kernel_calls && bench->sorted && bench->said;
+               bench->kernel_seconds && bench->step_kernels && bench->kernel_calls && bench->sorted && bench->said && bench->step_timers &&
+               bench->cycles && bench->readings && bench->said_timers;
     return all ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
 }
 
@@ -187,6 +196,10 @@ void dt_bench_destroy(dt_bench *bench) {
     dt_release(bench->kernel_calls);
     dt_release(bench->sorted);
     dt_release(bench->said);
+    dt_release(bench->step_timers);
+    dt_release(bench->cycles);
+    dt_release(bench->readings);
+    dt_release(bench->said_timers);
     dt_release(bench);
 }
 
@@ -227,7 +240,12 @@ dt_status *dt_bench_step(dt_bench *bench, bool measured) {
         DT_TRY(run_once(bench));
         all_seconds = dt_seconds_now() - began;
     }
+    dt_session_take_timers(bench->session, bench->step_timers);
     if (!measured || bench->n_steps == bench->n_most_steps) return NULL;
+    for (int i = 0; i < bench->function->n_timers; i++) {
+        bench->cycles[i] += (double)bench->step_timers[2 * i];
+        bench->readings[i] += (double)bench->step_timers[2 * i + 1];
+    }
     bench->all_seconds += all_seconds;
     bench->exchange_seconds += dt_session_times(bench->session, bench->step_kernels, bench->kernel_calls);
     for (int k = 0; k < bench->function->n_kernels; k++) bench->kernel_seconds[k * bench->n_most_steps + bench->n_steps] = bench->step_kernels[k];
@@ -272,6 +290,23 @@ static double per_step(const dt_bench *bench, int k, dt_artifact_amount amount) 
                                             : runs * amount.per_row * rows + amount.fixed * bench->kernel_calls[k];
 }
 
+/* A kernel's time is that of its timers, in their proportion. */
+static void say_timers(dt_bench *bench) {
+    for (int i = 0; i < bench->function->n_timers; i++) {
+        const dt_artifact_timer *timer = &bench->function->timers[i];
+        double cycles = 0;
+        for (int k = 0; k < bench->function->n_timers; k++)
+            if (bench->function->timers[k].kernel == timer->kernel) cycles += bench->cycles[k];
+        const double seconds = sum_of(bench, bench->kernel_seconds + timer->kernel * bench->n_most_steps) / (double)bench->n_steps;
+        bench->said_timers[i] = (dt_bench_timer){.timer = timer,
+                                                 .kernel = bench->function->kernels[timer->kernel].name,
+                                                 .seconds = cycles > 0 ? seconds * bench->cycles[i] / cycles : 0,
+                                                 .readings = bench->readings[i] / (double)bench->n_steps,
+                                                 .flops = per_step(bench, timer->kernel, timer->flops),
+                                                 .bytes = per_step(bench, timer->kernel, timer->bytes)};
+    }
+}
+
 const dt_session *dt_bench_session(const dt_bench *bench) { return bench->session; }
 
 dt_bench_result dt_bench_result_of(dt_bench *bench) {
@@ -290,6 +325,7 @@ dt_bench_result dt_bench_result_of(dt_bench *bench) {
                                              .bytes = per_step(bench, k, kernel->bytes)};
         in_kernels += sum_of(bench, seconds);
     }
+    say_timers(bench);
     dt_bench_result result = {.step = bench->artifact->steps[bench->step].name,
                               .level = dt_session_level(bench->session),
                               .gpu = dt_session_is_gpu(bench->session) ? dt_session_device_name(bench->session, 0) : NULL,
@@ -307,6 +343,9 @@ dt_bench_result dt_bench_result_of(dt_bench *bench) {
                               .p90 = quantile(bench, bench->step_seconds, 0.9),
                               .n_kernels = n,
                               .kernels = bench->said,
+                              .core_seconds = all / (double)bench->n_steps,
+                              .n_timers = bench->function->n_timers,
+                              .timers = bench->said_timers,
                               .exchange_share = bench->exchange_seconds / all,
                               .rest_share = 1 - (in_kernels + bench->exchange_seconds) / all,
                               .bad_indices = dt_session_bad_index(bench->session)->count};

@@ -48,15 +48,26 @@ typedef struct dt_bench_result {
     double linked; /* median of the seconds that a GPU's own exchanges with other processes take, one by one; 0: it has none */
     int n_kernels; /* those that ran */
     const dt_bench_kernel *kernels;
-    double exchange_share, rest_share; /* collectives with their waiting; launching, waiting for data, all else. All shares add up to 1 */
-    int64_t bad_indices;               /* in the last step */
+    double core_seconds;                 /* of a step, of all cores together: mean */
+    int n_timers;                        /* of code that measures itself; else 0 */
+    const struct dt_bench_timer *timers; /* runtime/bench_profile.h */
+    double exchange_share, rest_share;   /* collectives with their waiting; launching, waiting for data, all else. All shares add up to 1 */
+    int64_t bad_indices;                 /* in the last step */
 } dt_bench_result;
 
 const dt_session *dt_bench_session(const dt_bench *bench);
 
-/* Runs a step of one program, or of two in turn, so that what disturbs the machine disturbs both, and appends where its time goes: as a table, or as
- * one JSON object. kernels [n], n 1 or 2. Where the run has several processes all of them call it. */
-dt_status *dt_bench_programs(const dt_kernels *const kernels[], int n, const dt_run_options *options, int64_t n_steps, bool json, dt_text *text);
+/* How, and what is said of it. */
+typedef struct dt_bench_wishes {
+    int64_t n_steps;
+    bool json;       /* one JSON object instead of a table */
+    const char *svg; /* a file for a flame graph of the first program, whose code has to measure itself; NULL: none */
+} dt_bench_wishes;
+
+/* Runs a step of one program, or of two in turn, so that what disturbs the machine disturbs both, and appends where its time goes. kernels [n], n 1
+ * or
+ * 2. Where the run has several processes all of them call it; the first one draws. */
+dt_status *dt_bench_programs(const dt_kernels *const kernels[], int n, const dt_run_options *options, const dt_bench_wishes *wishes, dt_text *text);
 
 /* Of the measured steps, at least one. Valid until the next call of any function on it. */
 dt_bench_result dt_bench_result_of(dt_bench *bench);

@@ -1,6 +1,8 @@
 /* bench_text: runs one step, or that of two programs in turn, and says where the time goes: in a table, or as one JSON object. */
+#include "base/file.h"
 #include "runtime/artifact/json_text.h"
 #include "runtime/bench.h"
+#include "runtime/bench_profile.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -59,6 +61,7 @@ static void say_subject(dt_text *text, const subject *one) {
     for (int k = 0; k < result.n_kernels; k++) say_kernel(text, width, &result.kernels[k], &one->peak);
     dt_text_format(text, "%-*s %6.1f%%\n", width + 17, "between replicas", 100 * result.exchange_share);
     dt_text_format(text, "%-*s %6.1f%%\n\n", width + 17, "between kernels", 100 * result.rest_share);
+    if (result.n_timers > 0) dt_profile_print(text, &result, &one->peak);
     dt_text_format(text, "a step: %.3f ms median, %.3f p10, %.3f p90; %s examples/s\n", 1e3 * result.median, 1e3 * result.p10, 1e3 * result.p90,
                    dt_text_with_commas((int64_t)result.examples_per_second, examples));
     if (result.n_processes > 1)
@@ -142,6 +145,7 @@ static void say_subject_json(dt_text *text, const subject *one) {
         say_kernel_json(text, &result.kernels[k], &one->peak);
     }
     dt_text_append(text, "]");
+    if (result.n_timers > 0) dt_profile_print_json(text, &result);
     say_number(text, "exchange_share", result.exchange_share);
     say_number(text, "rest_share", result.rest_share);
     say_number(text, "exchanging", result.exchanging);
@@ -188,10 +192,31 @@ static dt_status *run(const dt_kernels *const *kernels, int n, const dt_run_opti
     return NULL;
 }
 
-dt_status *dt_bench_programs(const dt_kernels *const kernels[], int n, const dt_run_options *options, int64_t n_steps, bool json, dt_text *text) {
+/* The flame graph. */
+static dt_status *draw(const subject *one, const char *path) {
+    dt_bench_result result = dt_bench_result_of(one->bench);
+    dt_text svg = {0};
+    dt_profile_draw(&svg, one->artifact->path, &result, &one->peak);
+    dt_status *status = svg.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : dt_file_write_atomic(path, svg.data, svg.n);
+    dt_text_free(&svg);
+    return status;
+}
+
+static dt_status *check_wishes(const dt_kernels *const *kernels, const dt_bench_wishes *wishes) {
+    const dt_artifact *artifact = dt_kernels_artifact(kernels[0]);
+    bool is_timed = false;
+    for (int f = 0; f < artifact->n_functions; f++) is_timed |= artifact->functions[f].n_timers > 0;
+    if (wishes->svg == NULL || is_timed) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "--svg %s: the code of %s does not measure itself: dtc compile --profile makes code for CPUs that does",
+                    wishes->svg, artifact->path);
+}
+
+dt_status *dt_bench_programs(const dt_kernels *const kernels[], int n, const dt_run_options *options, const dt_bench_wishes *wishes, dt_text *text) {
     subject subjects[2] = {{0}};
-    dt_status *status = run(kernels, n, options, n_steps, subjects);
-    if (status == NULL) say(text, subjects, n, json);
+    DT_TRY(check_wishes(kernels, wishes));
+    dt_status *status = run(kernels, n, options, wishes->n_steps, subjects);
+    if (status == NULL) say(text, subjects, n, wishes->json);
+    if (status == NULL && wishes->svg != NULL && dt_run_leads(options)) status = draw(&subjects[0], wishes->svg);
     for (int i = 0; i < n; i++) dt_bench_destroy(subjects[i].bench);
     return status == NULL && text->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : status;
 }

@@ -246,6 +246,7 @@ static size_t list_flags(dt_api_call *call, const job *job, const char *const **
         dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-D%s=%s", program->defines[i].name, program->defines[i].value));
     if (program->batch) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--batch %lld", (long long)program->batch));
     if (program->precision) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--precision %s", program->precision));
+    if (job->options.profile) dt_list_push(call->arena, &list, "--profile");
     if (job->options.cpu) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--cpu %s", job->options.cpu));
     *flags = list.items;
     return list.n;
@@ -412,8 +413,8 @@ static dt_status *compile_plans(dt_api_call *call, job *job, dt_compilation *com
     if (!is_code(job->emit) && job->emit != STAGE_KERNELS && job->emit != STAGE_PLAN && job->emit != STAGE_CUDA)
         return dt_error_in(DT_INVALID_ARGUMENT, path, 0,
                            "a plan says nothing of variables and data: --emit=object, llvm, asm, c, cuda, kernels or plan");
-    if (job->off != 0 || job->options.dump_after != NULL)
-        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "a plan has been made: -O and --dump-after are for programs");
+    if (job->off != 0 || job->options.dump_after != NULL || job->options.profile)
+        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "a plan has been made: -O, --dump-after and --profile are for programs");
     DT_TRY(dt_api_load_plans(call, &job->plans));
     const dt_plan_set *set = &job->plans.items[0];
     if (job->emit != STAGE_KERNELS || job->options.cpu != NULL || job->target != DT_TARGET_CPU) DT_TRY(check_plans(call, job));
@@ -428,7 +429,7 @@ static dt_status *compile_plans(dt_api_call *call, job *job, dt_compilation *com
 static dt_status *work(dt_api_call *call, void *context) {
     job *job = context;
     dt_arena *arena = call->arena;
-    dt_compilation compilation = {.arena = arena, .off = job->off, .target = job->target};
+    dt_compilation compilation = {.arena = arena, .off = job->off, .target = job->target, .profile = job->options.profile != 0};
     dt_text dumps = {.arena = arena}, graph = {.arena = arena}, timing_text = {.arena = arena};
     dt_timings timings = {0};
     dt_status *status = dt_api_is_plan(call) ? compile_plans(call, job, &compilation) : compile(call, job, &compilation, &dumps, &timings, &graph);

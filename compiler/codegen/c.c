@@ -13,16 +13,17 @@ static void print_head(dt_text *text) {
         DT_LAUNCH_FIELDS(X)
 #undef X
         ;
-    dt_text_format(text,
-                   "/* Compile with -O2 -ffp-contract=off -fwrapv -fno-math-errno -fno-trapping-math -fopenmp-simd -Wno-psabi -march=LEVEL, and link "
-                   "with -lm. */\n"
-                   "#include <stdbool.h>\n#include <stdint.h>\n\n"
-                   "typedef struct dt_bad_index {\n    int64_t count, value, row, location, limit, state, loop;\n} dt_bad_index;\n\n"
-                   "typedef struct dt_launch {\n%s    dt_bad_index *bad_index;\n    int64_t part, n_parts, share, n_shares;\n} dt_launch;\n\n"
-                   "static inline bool dt_bad_index_is_first(const dt_bad_index *one, const dt_bad_index *all) {\n"
-                   "    if (all->count == 0 || one->row != all->row) return all->count == 0 || one->row < all->row;\n"
-                   "    return one->location != all->location ? one->location < all->location : one->value < all->value;\n}\n\n%s",
-                   fields, dt_c_prelude);
+    dt_text_format(
+        text,
+        "/* Compile with -O2 -ffp-contract=off -fwrapv -fno-math-errno -fno-trapping-math -fopenmp-simd -Wno-psabi -march=LEVEL, and link "
+        "with -lm. */\n"
+        "#include <stdbool.h>\n#include <stdint.h>\n\n"
+        "typedef struct dt_bad_index {\n    int64_t count, value, row, location, limit, state, loop;\n} dt_bad_index;\n\n"
+        "typedef struct dt_launch {\n%s    dt_bad_index *bad_index;\n    int64_t part, n_parts, share, n_shares, *timers;\n} dt_launch;\n\n"
+        "static inline bool dt_bad_index_is_first(const dt_bad_index *one, const dt_bad_index *all) {\n"
+        "    if (all->count == 0 || one->row != all->row) return all->count == 0 || one->row < all->row;\n"
+        "    return one->location != all->location ? one->location < all->location : one->value < all->value;\n}\n\n%s",
+        fields, dt_c_prelude);
 }
 
 /* Nests in an iteration of the loop over rows: several share the loop over blocks inside of it. */
@@ -107,12 +108,25 @@ static void print_function(dt_c_function *f, int first, int n_nests) {
     dt_text_append(f->out, "}\n");
 }
 
+/* As llvm_timer.c does. */
+static void read_timer(const dt_kernel_function *kernel, int end, bool rows_are_done, dt_text *calls) {
+    const int timer = dt_timer_before(kernel, end, rows_are_done);
+    if (timer > 0) dt_text_format(calls, "clock = read_timer(launch, %d, clock);\n", timer - 1);
+}
+
+static bool is_timed(const dt_kernel_function *kernel) {
+    for (int n = 0; n < kernel->n_nests; n++)
+        if (kernel->nests[n].timer > 0) return true;
+    return false;
+}
+
 static void print_kernel(dt_c_function *f) {
     const dt_kernel_function *kernel = f->kernel;
     dt_text lines = {.arena = f->arena}, calls = {.arena = f->arena};
     dt_kernel_lines(&lines, f->plan, kernel);
     if (lines.n > 0) dt_text_format(f->out, "\n/* %s */", lines.data);
     dt_text_format(&calls, "\nvoid %s(void *const *buffers, const dt_launch *launch) {\n", kernel->name);
+    if (is_timed(kernel)) dt_text_append(&calls, "i64 clock = cycles();\n");
     for (int k = 0, end; k < kernel->n_nests; k = end) {
         bool in_rows = kernel->nests[k].in_rows, begins = k == 0 || !kernel->nests[k - 1].in_rows;
         for (end = k + 1; in_rows && end < kernel->n_nests && kernel->nests[end].in_blocks;) end++;
@@ -120,7 +134,10 @@ static void print_kernel(dt_c_function *f) {
         if (in_rows && begins)
             dt_text_format(&calls, "for (i64 row = 0; row < %s; row++) {\n", dt_c_extent(f->arena, kernel->nests[k].loops[0].extent));
         dt_text_format(&calls, "nest_%d_of_%s(buffers, launch, %s);\n", k, kernel->name, in_rows ? "row" : "0");
-        if (in_rows && (end == kernel->n_nests || !kernel->nests[end].in_rows)) dt_text_append(&calls, "}\n");
+        read_timer(kernel, end, false, &calls);
+        if (!in_rows || (end < kernel->n_nests && kernel->nests[end].in_rows)) continue;
+        dt_text_append(&calls, "}\n");
+        read_timer(kernel, end, true, &calls);
     }
     dt_text_format(f->out, "%s}\n", calls.data);
 }

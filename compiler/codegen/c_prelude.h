@@ -110,3 +110,21 @@ static inline i64 share_start(const dt_launch *launch, i64 share, i64 n_units, i
 static inline i64 part_start(const dt_launch *launch, i64 part, i64 iterations, i64 first, i64 end) {
     return lower_i64(first + (end - first + iterations - 1) / iterations * part / launch->n_parts * iterations, end);
 }
+
+/* What the processor's clock shows. */
+static inline i64 cycles(void) {
+#ifdef __x86_64__
+    return (i64)__builtin_ia32_rdtsc();
+#else
+    i64 now;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
+    return now;
+#endif
+}
+/* Adds the time since `before` to a timer. */
+static inline i64 read_timer(const dt_launch *launch, i64 timer, i64 before) {
+    const i64 now = cycles();
+    launch->timers[2 * timer] += now - before;
+    launch->timers[2 * timer + 1]++;
+    return now;
+}

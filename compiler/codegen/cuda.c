@@ -29,7 +29,7 @@ static const char *head(dt_arena *arena, int warp) {
     return dt_arena_format(arena,
                            "#define DT_WARP %d  // threads of a warp\ntypedef unsigned %s lane_set;  // with a bit for each\n\n"
                            "struct dt_bad_index {\n    long long count, value, row, location, limit, state, loop;\n};\nstruct dt_launch {\n%s"
-                           "    dt_bad_index *bad_index;\n    long long part, n_parts, share, n_shares;\n};\n\n%s",
+                           "    dt_bad_index *bad_index;\n    long long part, n_parts, share, n_shares, *timers;\n};\n\n%s",
                            warp, warp > 32 ? "long long" : "int", fields, dt_cuda_prelude);
 }
 

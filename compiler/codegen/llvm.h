@@ -8,6 +8,7 @@
  *   llvm_build.c           types, vectors, intrinsics, loops
  *   llvm_routine.c         nests that are written once and called
  *   llvm_kernel.c          a kernel: its function, the loops over rows and blocks that nests share
+ *   llvm_timer.c           where it reads the clock
  *   llvm_nest.c            a nest: where each instruction goes, and the loops
  *   llvm_scalar.c          one instruction, on one element or on a vector of them
  *   llvm_remainder.c       the remainder of floats
@@ -63,6 +64,7 @@ typedef struct dt_llvm_emitter {
     LLVMValueRef part, n_parts, share, n_shares; /* of a divided kernel */
     LLVMValueRef *buffers;                       /* the kernel's arguments */
     LLVMValueRef packed;                         /* llvm_packing.c: packed operands, on the function's stack; NULL: none yet */
+    LLVMValueRef timers, clock;                  /* llvm_timer.c: counters of the launch, and the last reading; NULL: none */
     bool streams;                                /* at work is the copy of a kernel whose stores may stream (llvm_stream.c) */
 
     int n_carried;
@@ -111,6 +113,12 @@ void dt_llvm_loop_end(dt_llvm_emitter *e, dt_llvm_loop *loop);
 /* if (condition) { … }: the code up to if_end; nothing may be carried out of it. */
 LLVMBasicBlockRef dt_llvm_if_begin(dt_llvm_emitter *e, LLVMValueRef condition, bool is_likely);
 void dt_llvm_if_end(dt_llvm_emitter *e, LLVMBasicBlockRef join);
+
+/* ---- llvm_timer.c ---- */
+
+void dt_llvm_timers_begin(dt_llvm_emitter *e); /* of the kernel at work, which is loaded */
+/* Behind nests that end before `end`, or, where rows are done, behind their loop over rows: reads the clock if they have a timer there. */
+void dt_llvm_read_timer(dt_llvm_emitter *e, int end, bool rows_are_done);
 
 /* ---- llvm_nest.c: one nest ---- */
 
@@ -274,6 +282,7 @@ void dt_llvm_begin_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kern
 /* Starts a function whose first parameters are those of a kernel, or the loads of what a kernel is given. */
 void dt_llvm_function_begin(dt_llvm_emitter *e, const char *name, LLVMTypeRef type);
 void dt_llvm_load_launch(dt_llvm_emitter *e);
+LLVMValueRef dt_llvm_launch_field(dt_llvm_emitter *e, LLVMTypeRef type, size_t offset);                  /* by its bytes from the launch's begin */
 LLVMValueRef dt_llvm_item(dt_llvm_emitter *e, LLVMTypeRef type, LLVMValueRef array, LLVMValueRef index); /* of an array that nobody changes */
 /* A piece of a kernel: by itself, or in the iteration `row` of the loop over rows, which has been opened. */
 void dt_llvm_piece(dt_llvm_emitter *e, const dt_nest *nests, int n_nests, LLVMValueRef row);

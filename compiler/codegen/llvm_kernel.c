@@ -33,20 +33,20 @@ LLVMValueRef dt_llvm_item(dt_llvm_emitter *e, LLVMTypeRef type, LLVMValueRef arr
     return load;
 }
 
-static LLVMValueRef field(dt_llvm_emitter *e, LLVMTypeRef type, size_t offset) {
+LLVMValueRef dt_llvm_launch_field(dt_llvm_emitter *e, LLVMTypeRef type, size_t offset) {
     return dt_llvm_item(e, type, e->launch, dt_llvm_i64(e, (int64_t)(offset / 8)));
 }
 
 void dt_llvm_load_launch(dt_llvm_emitter *e) {
     e->launch = LLVMGetParam(e->function, 1);
-    e->rows = field(e, e->i64, offsetof(dt_launch, rows));
-    e->valid = field(e, e->i64, offsetof(dt_launch, valid));
-    e->bad_index = field(e, e->pointer, offsetof(dt_launch, bad_index));
+    e->rows = dt_llvm_launch_field(e, e->i64, offsetof(dt_launch, rows));
+    e->valid = dt_llvm_launch_field(e, e->i64, offsetof(dt_launch, valid));
+    e->bad_index = dt_llvm_launch_field(e, e->pointer, offsetof(dt_launch, bad_index));
     if (e->at_work.kernel->divided) {
-        e->part = field(e, e->i64, offsetof(dt_launch, part));
-        e->n_parts = field(e, e->i64, offsetof(dt_launch, n_parts));
-        e->share = field(e, e->i64, offsetof(dt_launch, share));
-        e->n_shares = field(e, e->i64, offsetof(dt_launch, n_shares));
+        e->part = dt_llvm_launch_field(e, e->i64, offsetof(dt_launch, part));
+        e->n_parts = dt_llvm_launch_field(e, e->i64, offsetof(dt_launch, n_parts));
+        e->share = dt_llvm_launch_field(e, e->i64, offsetof(dt_launch, share));
+        e->n_shares = dt_llvm_launch_field(e, e->i64, offsetof(dt_launch, n_shares));
     }
 }
 
@@ -124,12 +124,19 @@ static const dt_routine_use *called(const dt_llvm_emitter *e, const dt_kernel_re
     return repeats->uses[nest];
 }
 
-/* Calls what is called, from the piece that begins with nest `first` on; returns the first one that is not, or `end`. */
+/* Calls what is called, from the piece that begins with nest `first` on; returns the first one that is not, or `end`. What is timed ends a list of
+ * calls. */
 static int call_routines(dt_llvm_emitter *e, const dt_kernel_repeats *repeats, int first, int end, LLVMValueRef row) {
     DT_LIST(const dt_routine_use *) uses = {0};
     const dt_routine_use *use;
-    for (; first < end && (use = called(e, repeats, first)) != NULL; first = dt_piece_end(e->at_work.kernel, first))
+    while (first < end && (use = called(e, repeats, first)) != NULL) {
         dt_list_push(e->arena, &uses, use);
+        first = dt_piece_end(e->at_work.kernel, first);
+        if (dt_timer_before(e->at_work.kernel, first, false) == 0) continue;
+        dt_llvm_call_routines(e, uses.items, (int)uses.n, row);
+        dt_llvm_read_timer(e, first, false);
+        uses.n = 0;
+    }
     if (uses.n > 0) dt_llvm_call_routines(e, uses.items, (int)uses.n, row);
     return first;
 }
@@ -146,8 +153,10 @@ static void row_group(dt_llvm_emitter *e, const dt_kernel_repeats *repeats, int 
     for (int k = call_routines(e, repeats, first, end, rows.index), next; k < end; k = call_routines(e, repeats, next, end, rows.index)) {
         next = dt_piece_end(e->at_work.kernel, k);
         row_of_piece(pieces[k - first], next - k, rows.index);
+        dt_llvm_read_timer(e, next, false);
     }
     dt_llvm_loop_end(e, &rows);
+    dt_llvm_read_timer(e, end, true);
 }
 
 /* Iterations [first, end) of loop 0. */
@@ -239,8 +248,10 @@ static void all_nests(dt_llvm_emitter *e, const dt_kernel_repeats *repeats) {
         if (in_rows)
             row_group(e, repeats, k, end);
         else
-            for (k = call_routines(e, repeats, k, end, NULL); k < end; k = call_routines(e, repeats, k + 1, end, NULL))
+            for (k = call_routines(e, repeats, k, end, NULL); k < end; k = call_routines(e, repeats, k + 1, end, NULL)) {
                 dt_llvm_piece(e, &kernel->nests[k], 1, NULL);
+                dt_llvm_read_timer(e, k + 1, false);
+            }
         if (join != NULL) dt_llvm_if_end(e, join);
     }
 }
@@ -270,6 +281,7 @@ void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_fun
     dt_llvm_function_begin(e, kernel->name, type);
     dt_llvm_load_launch(e);
     load_buffers(e, repeats);
+    dt_llvm_timers_begin(e);
     LLVMValueRef may_stream = dt_llvm_stream_condition(e);
     if (may_stream != NULL)
         both_ways(e, repeats, may_stream);

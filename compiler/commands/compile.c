@@ -20,7 +20,8 @@ enum {
     KEY_LIBRARY,
     KEY_DEPFILE,
     KEY_STEP,
-    KEY_WEIGHTS
+    KEY_WEIGHTS,
+    KEY_PROFILE
 };
 
 static const struct argp_option option_rows[] = {
@@ -43,6 +44,8 @@ static const struct argp_option option_rows[] = {
     {"step", KEY_STEP, "NAME", 0, "The step that becomes an ONNX model (default: predict, or the only one that does not train)", 0},
     {"weights", KEY_WEIGHTS, "PATH", 0, "The weights of that model: a checkpoint, or a safetensors file, as dtrun export writes", 0},
     {"dump-after", KEY_DUMP_AFTER, "PASS", 0, "Print the program after a pass, or after each with `all`, to standard error: ", 0},
+    {"profile", KEY_PROFILE, NULL, 0,
+     "Have the code for CPUs measure itself: dtrun bench then says where time goes within kernels, by layer, and by forward and backward pass", 0},
     {"depfile", KEY_DEPFILE, "FILE", 0, "Write there what the artifact depends on, the program and its modules, as a rule for make and ninja", 0},
     {"time-passes", KEY_TIME_PASSES, NULL, 0, "Print where the time of the compilation went", 0},
     {NULL, 0, NULL, 0, "-O switches off", 1},
@@ -78,6 +81,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case 'O': add_switches(options, argument); return 0;
     case KEY_TIME_PASSES: compile->time_passes = 1; return 0;
+    case KEY_PROFILE: compile->profile = 1; return 0;
     case KEY_DEPFILE: compile->depfile = argument; return 0;
     case KEY_DUMP_AFTER: compile->dump_after = argument; return 0;
     case KEY_STEP: compile->step = argument; return 0;

@@ -284,3 +284,13 @@ void dt_library_nests(const dt_kernel_function *kernel, int n, int *first, int *
     while (call != NULL && *first > 0 && kernel->nests[*first - 1].library == call) --*first;
     while (call != NULL && *last + 1 < kernel->n_nests && kernel->nests[*last + 1].library == call) ++*last;
 }
+
+int dt_timer_before(const dt_kernel_function *kernel, int end, bool rows_are_done) {
+    const dt_nest *last = &kernel->nests[end - 1];
+    int n_timers = 0, first = end - 1, after = end;
+    if (last->timer == 0 || !last->in_rows) return last->timer;
+    while (first > 0 && kernel->nests[first - 1].in_rows) first--;
+    while (after < kernel->n_nests && kernel->nests[after].in_rows) after++;
+    for (int n = first; n < after; n++) n_timers += kernel->nests[n].timer > 0;
+    return (n_timers == 1) == rows_are_done ? last->timer : 0;
+}

@@ -40,6 +40,9 @@ bool dt_nest_is_number(const dt_nest *nest, int instruction);
 /* Whether what the nest stores is its sum, once, so that it can be kept there while it is added to. */
 bool dt_nest_stores_sum(const dt_nest *nest);
 
+/* The timer that is read behind the nests that end before `end`, or, where rows are done, behind their loop over rows; 0: none. */
+int dt_timer_before(const dt_kernel_function *kernel, int end, bool rows_are_done);
+
 /* Iterations that a loop of that extent takes at capacity; -1: unbounded, the rows of all replicas. */
 int64_t dt_trip_count(const dt_plan *plan, int64_t extent);
 

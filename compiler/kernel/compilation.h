@@ -27,6 +27,7 @@ typedef struct dt_compilation {
     dt_module *module;
     dt_switches off;  /* what the passes are not to do; 0: nothing is left out */
     dt_target target; /* what the plans are for */
+    bool profile;     /* nests are timed */
     int n_plans;      /* 0 before fuse, then one plan for each function of the module, in its order */
     dt_plan **plans;
     struct dt_lowering **lowerings;  /* [n_plans] what fuse leaves for schedule (compiler/kernel/lower.h) */

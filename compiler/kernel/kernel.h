@@ -130,8 +130,12 @@ typedef struct dt_nest {
     dt_tiling tiling; /* unless algorithm is LOOPS */
     int n_locations;
     dt_location *locations;
-    const char *note; /* "pack", "epilogue", … for people */
-    int origin;       /* what it was lowered from (dt_lowering_origin), for the passes that make the plan; 0: it clears or lays something out */
+    const char *note;  /* "pack", "epilogue", … for people */
+    const char *layer; /* for people, not in text form: the layer whose values it computes (dt_value.layer); NULL: none, or it is not known */
+    bool backward;     /* the same: they are gradients, or made of these */
+    int timer;  /* from 1: when it is done, or for row nests if no other of them has one, when their loop is, the time since the last reading of
+                   the clock is added to that counter of the launch. A plan's stand in their order. 0: none */
+    int origin; /* what it was lowered from (dt_lowering_origin), for the passes that make the plan; 0: it clears or lays something out */
     const struct dt_library_call *library; /* what a vendor's library can be asked for in its place (abi/library.h), or in its place and that of the
                                               neighbours that name the same call; NULL: nothing */
     bool beside_library;                   /* the library that is asked for the product after it can do this as well */

@@ -590,6 +590,12 @@ static void walk_dimensions(dt_context *c, dt_shape shape, dt_affine *at) {
         }
 }
 
+/* Of whom the nest is. */
+static void sign(dt_nest *nest, const dt_value *value) {
+    nest->layer = value->layer;
+    nest->backward = value->call == DT_BACKWARD;
+}
+
 dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, const dt_cluster *cluster, const dt_layout *layout) {
     dt_arena *arena = lowering->compilation->arena;
     const dt_loops *loops = cluster->roots.n > 0 ? dt_lowering_loops(lowering, cluster->roots.items[0]) : NULL;
@@ -611,6 +617,7 @@ dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, cons
         dt_nest_store(&c.nest, buffer, &index, element, false, -1);
     }
     dt_nest nest = finish(&c);
+    sign(&nest, cluster->roots.n > 0 ? cluster->roots.items[0] : cluster->outputs.items[0].value);
     dt_list_push(arena, &lowering->origins, ((dt_origin){cluster, layout}));
     nest.origin = (int)lowering->origins.n;
     return nest;
@@ -651,6 +658,7 @@ dt_nest dt_lower_packing(dt_lowering *lowering, dt_kernel_function *kernel, cons
         element = dt_nest_scalar(&c.nest, dt_scalar_of_precision(buffer->precision), buffer->dtype, 1, &element);
     dt_nest_store(&c.nest, packing->buffer, &target, element, false, -1);
     dt_nest nest = finish(&c);
+    sign(&nest, root);
     nest.note = "pack";
     return nest;
 }

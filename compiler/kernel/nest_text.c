@@ -240,6 +240,7 @@ static void form(dt_words *w, dt_nest *nest) {
     }
     if (dt_has(w, nest->part_iterations > 0, "  parts of %1ld", &nest->part_iterations) && !dt_has(w, true, " l0"))
         dt_wrong(w, "parts and units are of l0");
+    dt_has(w, nest->timer > 0, "  timer %1d", &nest->timer);
     if (!dt_has(w, share->n_units > 0, "  units of %1ld", &share->unit_iterations)) return;
     if (!dt_has(w, true, " l0")) dt_wrong(w, "parts and units are of l0");
     dt_expect(w, ", from %ld of %1ld, turn %ld", &share->first_unit, &share->n_units, &share->turn);

@@ -224,6 +224,7 @@ static void describe_kernel(finder *f, const dt_plan *plan, const dt_kernel_func
     for (int t = 0; t < f->n_targets; t++)
         for (int n = 0; n < kernel->n_nests; n++)
             for (int s = 0; s < kernel->nests[n].n_stores; s++) fix(p, dt_choices_of(f->choices[t], plan, kernel)[n].stores[s]);
+    for (int n = 0; n < kernel->n_nests; n++) fix(p, kernel->nests[n].timer);
     for (size_t b = 0; b < p->buffers.n; b++) fix(p, p->buffers.items[b]);
     for (size_t i = 0; i < p->numbers.n; i++) fix(p, p->numbers.items[i]);
 }
@@ -286,8 +287,7 @@ static dt_routine_use *note_use(finder *f) {
 
 static int64_t extent_at_capacity(const dt_plan *plan, int64_t extent) { return dt_dim_is_symbol(extent) ? plan->microbatch_rows : extent; }
 
-/* Instructions that the piece runs each time that it is called. */
-static double work(const dt_plan *plan, const dt_kernel_function *kernel, int first, int end) {
+double dt_piece_work(const dt_plan *plan, const dt_kernel_function *kernel, int first, int end) {
     double sum = 0;
     for (int n = first; n < end; n++) {
         double one = kernel->nests[n].n_instructions;
@@ -308,7 +308,7 @@ static void look_at_kernel(finder *f, const dt_plan *plan, const dt_kernel_funct
     repeats->uses = DT_NEW_ARRAY(f->arena, const dt_routine_use *, kernel->n_nests);
     for (int n = 0, end; n < kernel->n_nests; n = end) {
         end = dt_piece_end(kernel, n);
-        if (kernel->nests[n].in_rows && work(plan, kernel, n, end) < LEAST_WORK) continue;
+        if (kernel->nests[n].in_rows && dt_piece_work(plan, kernel, n, end) < LEAST_WORK) continue;
         describe(f, plan, kernel, n, end);
         fix_overlaps(&f->at_work);
         repeats->uses[n] = note_use(f);
@@ -336,7 +336,7 @@ static void make_routines(finder *f, dt_repeats *repeats) {
     for (size_t c = 0; c < f->classes.n; c++) {
         class *class = f->classes.items[c];
         int *parameters = DT_NEW_ARRAY(f->arena, int, class->n_numbers);
-        for (int i = 0; i<class->n_numbers &&class->routine.n_uses> 0; i++) parameters[i] = class->varies[i] ? class->routine.n_parameters++ : -1;
+        for (int i = 0; i < class->n_numbers && class->routine.n_uses > 0; i++) parameters[i] = class->varies[i] ? class->routine.n_parameters++ : -1;
         class->routine.parameters = parameters;
         routines[c] = class->routine;
     }

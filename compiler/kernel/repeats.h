@@ -41,6 +41,9 @@ typedef struct dt_repeats {
 /* The pieces that a kernel is made of: the nest after the piece that begins with nest `first`. */
 int dt_piece_end(const dt_kernel_function *kernel, int first);
 
+/* Instructions that the piece runs each time that it is called: once, or of row nests for each row. */
+double dt_piece_work(const dt_plan *plan, const dt_kernel_function *kernel, int first, int end);
+
 /* A nest's numbers, in the order of dt_routine.parameters: of each instruction, of each store, and of its share. */
 enum {
     DT_SHARE_TURN,

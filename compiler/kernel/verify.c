@@ -367,6 +367,20 @@ static dt_status *verify_layers(const dt_plan *plan, dt_arena *arena, const dt_s
     return NULL;
 }
 
+/* They are the last nests of what is measured, and are numbered in their order. */
+static dt_status *verify_timers(const dt_plan *plan) {
+    int n_timers = 0;
+    for (int k = 0; k < plan->n_kernels; k++)
+        for (int n = 0; n < plan->kernels[k].n_nests; n++) {
+            const dt_kernel_function *kernel = &plan->kernels[k];
+            if (kernel->nests[n].timer == 0) continue;
+            if (kernel->nests[n].timer != ++n_timers || plan->batched || (n + 1 < kernel->n_nests && kernel->nests[n + 1].in_blocks))
+                return dt_error(DT_INTERNAL, "kernel %s, nest %d: timers are numbered from 1, on CPUs, and none stands amid a loop over blocks",
+                                kernel->name, n);
+        }
+    return NULL;
+}
+
 static dt_status *verify_plan(const dt_plan *plan, dt_arena *arena) {
     int *runs = DT_NEW_ARRAY(arena, int, plan->n_kernels);
     for (int k = 0; k < plan->n_kernels; k++) DT_TRY(verify_kernel(plan, arena, &plan->kernels[k]));
@@ -378,6 +392,7 @@ static dt_status *verify_plan(const dt_plan *plan, dt_arena *arena) {
     for (int k = 0; k < plan->n_kernels; k++)
         if (runs[k] != 1) return dt_error(DT_INTERNAL, "kernel %s runs %d times", plan->kernels[k].name, runs[k]);
     for (int s = 0; s < plan->n_segments; s++) DT_TRY(verify_layers(plan, arena, &plan->segments[s]));
+    DT_TRY(verify_timers(plan));
     for (int r = 0; r < plan->n_results; r++)
         if (!earlier(plan->results[r].buffer, plan->n_buffers)) return dt_error(DT_INTERNAL, "result %d has no buffer", r);
     for (int s = 0; s < plan->n_segments; s++)

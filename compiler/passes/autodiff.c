@@ -57,6 +57,7 @@ static dt_status *differentiate(dt_autodiff *walk, dt_adjoints *adjoints, dt_val
     if (!any) return NULL;
     adjoints->builder.locations = value->locations;
     adjoints->builder.n_locations = value->n_locations;
+    adjoints->builder.layer = value->layer;
     DT_TRY(dt_op_gradient(&adjoints->builder, value, adjoints->of[value->id], wanted, parts));
     for (int k = 0; k < value->n_operands; k++)
         if (wanted[k] && parts[k]) DT_TRY(dt_adjoint_add(adjoints, value->operands[k], parts[k]));
@@ -129,7 +130,7 @@ dt_status *dt_pass_autodiff(dt_compilation *compilation) {
         int n_forward = function->next_id;
         for (dt_value *first; (first = first_gradient(function)) != NULL;) DT_TRY(resolve(function, first));
         for (dt_value *value = function->first; value != NULL; value = value->next)
-            if (value->id >= n_forward) value->layer = NULL, value->call = DT_BACKWARD;
+            if (value->id >= n_forward) value->call = DT_BACKWARD;
         dt_function_sweep(function);
         dt_function_renumber(function);
     }

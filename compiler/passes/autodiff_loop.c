@@ -34,6 +34,7 @@ static bool is_wanted(const reversal *r, const dt_value *value) { return r->walk
 static void locate(dt_builder *builder, const dt_value *value) {
     builder->locations = value->locations;
     builder->n_locations = value->n_locations;
+    builder->layer = value->layer;
 }
 
 static const char *flipped(const dt_value *value) { return dt_value_bool(value, "reverse") ? "false" : "true"; }

@@ -148,6 +148,15 @@ typedef struct dt_artifact_kernel {
     const dt_artifact_launch *launches;
 } dt_artifact_kernel;
 
+/* Nests of a kernel that are measured together, in code that measures itself. */
+typedef struct dt_artifact_timer {
+    int kernel, first, n_nests; /* of the function's kernels; nests of it, as --emit=kernels counts them */
+    const char *part;           /* "forward", "backward", "update" */
+    const char *layer, *lines;  /* "Gpt/block_1/attention", "gpt.dt:14"; "": not known */
+    const char *note;           /* "pack"; NULL: none */
+    dt_artifact_amount flops, bytes;
+} dt_artifact_timer;
+
 typedef struct dt_artifact_collective {
     dt_collective_kind kind;
     dt_reduction_op op;
@@ -185,6 +194,8 @@ typedef struct dt_artifact_function {
     const dt_artifact_kernel *kernels;
     const dt_artifact_segment *segments;
     const dt_artifact_loop *loops;
+    int n_timers;
+    const dt_artifact_timer *timers; /* [n_timers] of code that measures itself: counters that its kernels add to (abi/launch.h) */
 } dt_artifact_function;
 
 typedef struct dt_artifact_step {

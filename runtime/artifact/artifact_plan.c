@@ -228,6 +228,13 @@ static dt_status *read_kernel_buffers(dt_artifact_reader *reader, const dt_json 
     return NULL;
 }
 
+static dt_status *read_amounts(const dt_json *item, dt_artifact_amount *flops, dt_artifact_amount *bytes) {
+    DT_TRY(read_amount(item, "flops_per_row", &flops->per_row));
+    DT_TRY(read_amount(item, "flops_fixed", &flops->fixed));
+    DT_TRY(read_amount(item, "bytes_per_row", &bytes->per_row));
+    return read_amount(item, "bytes_fixed", &bytes->fixed);
+}
+
 static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function) {
     dt_json array;
     DT_TRY(dt_json_array(plan, "kernels", &array, &function->n_kernels));
@@ -255,11 +262,36 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
         DT_TRY(read_writes(reader, &item, function, kernel));
         DT_TRY(read_nests(reader, &item, kernel));
         DT_TRY(read_gathers(reader, &item, function, kernel));
-        DT_TRY(read_amount(&item, "flops_per_row", &kernel->flops.per_row));
-        DT_TRY(read_amount(&item, "flops_fixed", &kernel->flops.fixed));
-        DT_TRY(read_amount(&item, "bytes_per_row", &kernel->bytes.per_row));
-        DT_TRY(read_amount(&item, "bytes_fixed", &kernel->bytes.fixed));
+        DT_TRY(read_amounts(&item, &kernel->flops, &kernel->bytes));
         if (reader->cuda != NULL) DT_TRY(dt_artifact_read_launches(reader, &item, function, kernel));
+    }
+    return NULL;
+}
+
+static dt_status *read_string(dt_artifact_reader *reader, const dt_json *item, const char *key, const char **string) {
+    DT_TRY(dt_json_string(item, key, string));
+    *string = dt_arena_string(reader->arena, *string);
+    return NULL;
+}
+
+static dt_status *read_timers(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function) {
+    dt_json array;
+    if (!dt_json_has(plan, "timers")) return NULL;
+    DT_TRY(dt_json_array(plan, "timers", &array, &function->n_timers));
+    dt_artifact_timer *timers = DT_NEW_ARRAY(reader->arena, dt_artifact_timer, function->n_timers);
+    function->timers = timers;
+    for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
+        dt_artifact_timer *timer = &timers[item.index];
+        int64_t kernel, first, n_nests;
+        DT_TRY(dt_json_integer(&item, "kernel", 0, function->n_kernels - 1, &kernel));
+        DT_TRY(dt_json_integer(&item, "first", 0, INT32_MAX, &first));
+        DT_TRY(dt_json_integer(&item, "nests", 1, INT32_MAX, &n_nests));
+        *timer = (dt_artifact_timer){.kernel = (int)kernel, .first = (int)first, .n_nests = (int)n_nests};
+        DT_TRY(read_string(reader, &item, "part", &timer->part));
+        DT_TRY(read_string(reader, &item, "layer", &timer->layer));
+        DT_TRY(read_string(reader, &item, "lines", &timer->lines));
+        if (dt_json_has(&item, "note")) DT_TRY(read_string(reader, &item, "note", &timer->note));
+        DT_TRY(read_amounts(&item, &timer->flops, &timer->bytes));
     }
     return NULL;
 }
@@ -459,6 +491,7 @@ dt_status *dt_artifact_read_function(dt_artifact_reader *reader, const dt_json *
     DT_TRY(dt_artifact_read_loops(reader, &plan, function));
     DT_TRY(read_buffers(reader, &plan, function));
     DT_TRY(read_kernels(reader, &plan, function));
+    DT_TRY(read_timers(reader, &plan, function));
     DT_TRY(read_segments(reader, &plan, function));
     return read_results(reader, object, function);
 }

@@ -21,7 +21,8 @@ static dt_status *measure(dtrun_call *call, dtrt_program *const programs[], int 
     dt_text_free(&note);
     DT_TRY(status);
     announce(call, dt_program_artifact(programs[0]));
-    status = dt_program_bench(programs, n, level, &call->run, call->n_steps, call->json, &text);
+    const dt_bench_wishes wishes = {call->n_steps, call->json, call->svg};
+    status = dt_program_bench(programs, n, level, &call->run, &wishes, &text);
     if (status == NULL && dt_run_leads(&call->run)) fputs(text.data, stdout);
     dt_text_free(&text);
     return status;

@@ -33,6 +33,7 @@ typedef struct dtrun_call {
     int64_t n_steps;      /* of bench: how many to measure */
     bool json;
     const char *versus; /* another program, or NULL */
+    const char *svg;    /* of bench: a file for a flame graph; NULL: none */
     int n_defines;      /* for a .dt: NAME=VALUE */
     const char *const *defines;
     const char *precision; /* for a .dt, of its products; NULL: what it says */

@@ -170,6 +170,8 @@ static dt_status *read_job(const dt_option *option, void *call, const char *text
 static const dt_option own_rows[] = {
     {DT_FOR_BENCH, "steps", "N", 1, "How many steps to measure, after a warm-up of three (default: 20)", WHOLE(n_steps, 1), DEFAULT(20)},
     {DT_FOR_BENCH, "vs", "PROGRAM", 1, "Run another program too, the two in turn, and say how their times compare", PATH(versus)},
+    {DT_FOR_BENCH, "svg", "FILE", 1,
+     "Draw where time goes within kernels as a flame graph, of a program that dtc compile --profile has made, which measures itself", PATH(svg)},
     {DT_FOR_BENCH, "json", NULL, 4, "One JSON object instead of a table; times in seconds", FLAG(json)},
     {DT_FOR_READS, "log-format", "text|json", 4, "Lines for people, or one JSON object a line (default: text)", CHOICE(logs_json)},
     {DT_FOR_TRAINS | DT_FOR_EVALUATE, "timeline", "FILE", 4,

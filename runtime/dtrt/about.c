@@ -53,7 +53,7 @@ dt_status *dtrt_devices(char **text) {
 
 /* ---- where time goes ---- */
 
-dt_status *dt_program_bench(dtrt_program *const programs[], int n, const char *level, const dt_run_options *options, int64_t n_steps, bool json,
+dt_status *dt_program_bench(dtrt_program *const programs[], int n, const char *level, const dt_run_options *options, const dt_bench_wishes *wishes,
                             dt_text *text) {
     const dt_kernels *kernels[2] = {NULL};
     dt_status *status = NULL;
@@ -62,7 +62,7 @@ dt_status *dt_program_bench(dtrt_program *const programs[], int n, const char *l
         status = dt_program_hold(programs[n_held], level, &kernels[n_held]);
         n_held += status == NULL;
     }
-    if (status == NULL) status = dt_bench_programs(kernels, n, options, n_steps, json, text);
+    if (status == NULL) status = dt_bench_programs(kernels, n, options, wishes, text);
     while (n_held > 0) dt_program_release(programs[--n_held]);
     return status;
 }
@@ -74,8 +74,8 @@ static dt_status *measure_on(dtrt_program *program, const dt_run_options *run, c
     dt_status *status = dt_program_rendezvous(program, "bench", run, &level, &note);
     dt_text_free(&note);
     DT_TRY(status);
-    return dt_program_bench((dtrt_program *const[]){program, options->versus}, options->versus != NULL ? 2 : 1, level, run,
-                            options->n_steps != 0 ? options->n_steps : DEFAULT_STEPS, options->format == DTRT_JSON, text);
+    const dt_bench_wishes wishes = {options->n_steps != 0 ? options->n_steps : DEFAULT_STEPS, options->format == DTRT_JSON, options->svg};
+    return dt_program_bench((dtrt_program *const[]){program, options->versus}, options->versus != NULL ? 2 : 1, level, run, &wishes, text);
 }
 
 static dt_status *read_bench_options(const dtrt_session_options *shape, const dtrt_bench_options *given, dtrt_bench_options *options,

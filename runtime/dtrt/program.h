@@ -3,6 +3,7 @@
 #define DT_RUNTIME_DTRT_PROGRAM_H
 
 #include "include/dtrt.h"
+#include "runtime/bench.h"
 #include "runtime/rendezvous.h"
 
 const dt_artifact *dt_program_artifact(const dtrt_program *program);
@@ -17,8 +18,8 @@ void dt_program_release(dtrt_program *program); /* NULL is allowed */
 dt_status *dt_program_run(dtrt_program *program, const char *command, dt_run_options *options, const char *timeline, dt_run_function *run,
                           dt_log *log);
 
-/* Measures `n_steps` steps of the n programs, 1 or 2, in turn (runtime/bench.h), with the code of `level`. */
-dt_status *dt_program_bench(dtrt_program *const programs[], int n, const char *level, const dt_run_options *options, int64_t n_steps, bool json,
+/* Measures steps of the n programs, 1 or 2, in turn (runtime/bench.h), with the code of `level`. */
+dt_status *dt_program_bench(dtrt_program *const programs[], int n, const char *level, const dt_run_options *options, const dt_bench_wishes *wishes,
                             dt_text *text);
 
 /* dt_rendezvous, about this program. */

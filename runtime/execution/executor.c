@@ -426,6 +426,7 @@ static void fill_launches(dt_executor *executor, const dt_run_values *values) {
         launch->n_parts = once ? executor->domain->n_parts : 1;
         launch->share = executor->domain->layout.slots.share;
         launch->n_shares = executor->domain->layout.slots.n_shares;
+        launch->timers = executor->timers;
     }
 }
 

@@ -78,6 +78,7 @@ typedef struct dt_executor {
     void *counted_context;
     dt_recorder *recorder; /* with `times`; NULL: there is no timeline */
     double started;        /* the last run, where it is recorded */
+    int64_t *timers;       /* [2 * most timers of a function] what its kernels add to (abi/launch.h), since the session began; NULL: they have none */
     int n_beside;          /* stages beside that it has done */
     dt_recorder *queue;    /* of a device that is timed; NULL: its clock is not read */
     dt_recorder *beside;   /* the same, of what its queue does beside the rest */

@@ -184,6 +184,14 @@ static dt_executor_times *new_times(const dt_session *session) {
     return times;
 }
 
+/* NULL: no kernel measures itself. */
+static int64_t *new_timers(const dt_session *session) {
+    int most = 0;
+    for (int f = 0; f < session->artifact->n_functions; f++)
+        if (session->artifact->functions[f].n_timers > most) most = session->artifact->functions[f].n_timers;
+    return most > 0 ? DT_NEW_ARRAY(session->arena, int64_t, 2 * most) : NULL;
+}
+
 /* What crosses can do so while the last microbatches are computed. Between processes of one machine that takes no time worth the memory. */
 static int n_together(const dt_session *session, int n_microbatches) {
     enum {
@@ -236,6 +244,7 @@ static dt_status *open_executor(dt_session *session, int e) {
                                             .n_all_microbatches = session->n_all_microbatches,
                                             .rows = microbatches_of(session)};
     if (session->options.times || session->options.timeline != NULL) executor->times = new_times(session);
+    executor->timers = new_timers(session);
     if (executor->times != NULL) executor->times->pauses = !session->options.times;
     if (session->options.check_numerics) executor->numerics = &session->numerics[session->process];
     if (e == 0 && session->n_processes > 1 && kind->reads_host) {

@@ -178,6 +178,10 @@ dt_status *dt_session_gather_result(dt_session *session, int step, int result, d
  * Returns         seconds of exchanging and waiting for one another in collectives. */
 double dt_session_times(const dt_session *session, double *kernel_seconds, int *kernel_calls);
 
+/* What kernels that measure themselves have added to their timers since the last call, on all executors together: of each timer of the last step's
+ * function cycles, and how often it was read, side by side in timers [2 * n_timers]. */
+void dt_session_take_timers(dt_session *session, int64_t *timers);
+
 /* Of the last dt_session_run, by the clock: how long the first executor, and whoever called, waited for what other processes send. */
 double dt_session_exposed_seconds(const dt_session *session);
 

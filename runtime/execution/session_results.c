@@ -72,6 +72,16 @@ double dt_session_times(const dt_session *session, double *kernel_seconds, int *
     return exchange_seconds;
 }
 
+void dt_session_take_timers(dt_session *session, int64_t *timers) {
+    int n = session->artifact->functions[session->artifact->steps[session->step].function].n_timers;
+    for (int i = 0; i < 2 * n; i++) timers[i] = 0;
+    for (int e = 0; e < session->n_executors && n > 0; e++)
+        for (int i = 0; i < 2 * n; i++) {
+            timers[i] += session->executors[e].timers[i];
+            session->executors[e].timers[i] = 0;
+        }
+}
+
 double dt_session_exposed_seconds(const dt_session *session) { return session->executors[0].times->crossing_seconds + session->gathering_seconds; }
 
 double dt_session_link_seconds(const dt_session *session) { return session->executors[0].times->link_seconds; }

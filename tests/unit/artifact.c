@@ -403,12 +403,12 @@ static void another_version_is_told_with_the_command_that_helps(void **state) {
     const char *path = fixture_artifact("older.dtx", older, object, n_object);
     free(older);
     expect_refused(path, DT_FAILED_PRECONDITION,
-                   "written in format 11 by dtc 0.0.9, but this dtrun " DT_VERSION " reads format 11 of dtc " DT_VERSION);
+                   "written in format 12 by dtc 0.0.9, but this dtrun " DT_VERSION " reads format 12 of dtc " DT_VERSION);
     expect_refused(path, DT_FAILED_PRECONDITION, "compile it again: dtc compile line.dt --batch 8 --precision tf32 -o /tmp/");
-    char *newer = replace("{", "\"format\": 11", "\"format\": 12");
+    char *newer = replace("{", "\"format\": 12", "\"format\": 13");
     path = fixture_artifact("newer.dtx", newer, object, n_object);
     free(newer);
-    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 12");
+    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 13");
 }
 
 static void without_memory_nothing_is_opened(void **state) {

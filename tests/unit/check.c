@@ -31,7 +31,7 @@ static mistake planted;
 
 static dt_status *wrap(dt_value *value) {
     dt_value *sum = value->operands[0], *most, *constant, *wrong;
-    dt_builder builder = {value->function, value->next, value->n_locations, value->locations};
+    dt_builder builder = {value->function, value->next, value->n_locations, value->locations, NULL};
     dt_value *operands[] = {sum->operands[0]};
     DT_TRY(dt_build(&builder, value->op, operands, 1, value->attributes, &most));
     DT_TRY(dt_build_constant_like(&builder, &constant, sum->operands[1], most->shape));
@@ -42,7 +42,7 @@ static dt_status *wrap(dt_value *value) {
 
 static dt_status *narrow(dt_value *value) {
     dt_value *narrow, *wrong;
-    dt_builder builder = {value->function, value->next, value->n_locations, value->locations};
+    dt_builder builder = {value->function, value->next, value->n_locations, value->locations, NULL};
     dt_value *operands[] = {value->operands[0]->operands[0]};
     DT_TRY(dt_build(&builder, value->op, operands, 1, value->attributes, &narrow));
     DT_TRY(dt_build_convert(&builder, &wrong, narrow, value->dtype));
