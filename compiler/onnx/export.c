@@ -92,16 +92,16 @@ dt_status *dt_onnx_render_values(dt_onnx *onnx, const dt_value *from, const dt_v
 
 /* ---- the model ---- */
 
-static bool has_rows(const dt_function *function) {
-    bool has = false;
-    for (size_t i = 0; i < function->inputs.n; i++) has |= dt_shape_batch_axis(function->inputs.items[i]->shape) >= 0;
-    return has;
+dt_status *dt_onnx_need_rows(const dt_value *value) {
+    const dt_function *function = value->function;
+    for (size_t i = 0; i < function->inputs.n; i++)
+        if (dt_shape_batch_axis(function->inputs.items[i]->shape) >= 0) return NULL;
+    return dt_value_error(value, DT_INVALID_ARGUMENT, "no input of the step says how many rows there are, which a model has from its inputs");
 }
 
 static dt_status *check_rows(const dt_function *function) {
-    for (const dt_value *value = function->first; value != NULL && !has_rows(function); value = value->next)
-        if (dt_shape_batch_axis(value->shape) >= 0)
-            return dt_value_error(value, DT_INVALID_ARGUMENT, "no input of the step says how many rows there are, which a model has from its inputs");
+    for (const dt_value *value = function->first; value != NULL; value = value->next)
+        if (dt_shape_batch_axis(value->shape) >= 0) return dt_onnx_need_rows(value);
     return NULL;
 }
 

@@ -126,7 +126,9 @@ dt_onnx_renderer dt_onnx_constant, dt_onnx_iota, dt_onnx_launch, dt_onnx_reduce,
 dt_onnx_renderer dt_onnx_matmul, dt_onnx_dot_general, dt_onnx_convolution, dt_onnx_transposed_convolution, dt_onnx_kernel_gradient, dt_onnx_max_pool,
     dt_onnx_sum_pool;
 
-/* export.c: values from `from` up to, not with, `end`; NULL: to the end of the function. */
+/* export.c: an error of the value where no input has the dimension B. */
+dt_status *dt_onnx_need_rows(const dt_value *value);
+/* Values from `from` up to, not with, `end`; NULL: to the end of the function. */
 dt_status *dt_onnx_render_values(dt_onnx *onnx, const dt_value *from, const dt_value *end);
 /* scan.c: a loop and all that leaves it. */
 dt_status *dt_onnx_render_loop(dt_onnx *onnx, const dt_value *loop);

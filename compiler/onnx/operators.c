@@ -59,7 +59,10 @@ dt_status *dt_onnx_launch(dt_onnx *onnx, const dt_value *value) {
     switch ((dt_launch_field)dt_launch_field_find(name)) {
     case DT_LAUNCH_rows:
     case DT_LAUNCH_valid:
-    case DT_LAUNCH_global_batch: dt_onnx_give(onnx, value, extent_of(onnx, DT_BATCH), NULL); return NULL;
+    case DT_LAUNCH_global_batch:
+        DT_TRY(dt_onnx_need_rows(value));
+        dt_onnx_give(onnx, value, extent_of(onnx, DT_BATCH), NULL);
+        return NULL;
     case DT_LAUNCH_replicas: dt_onnx_give(onnx, value, dt_onnx_number(onnx, DT_I64, 1), NULL); return NULL;
     case DT_LAUNCH_row_offset:
     case DT_LAUNCH_shard: dt_onnx_give(onnx, value, dt_onnx_number(onnx, DT_I64, 0), NULL); return NULL;
@@ -82,19 +85,33 @@ dt_status *dt_onnx_read(dt_onnx *onnx, const dt_value *value) {
 
 /* ---- reductions ---- */
 
+static const char *reduce(dt_onnx *onnx, const dt_value *value, const char *type, const char *x) {
+    int n_axes;
+    dt_value_ints(value, "axes", &n_axes);
+    if (n_axes == 0) return x; /* for ONNX that would be all of them */
+    return dt_onnx_add(onnx, type, DT_ONNX_INPUTS(x, list_of(onnx, value, "axes")),
+                       DT_ONNX_ATTRIBUTES(dt_onnx_int(onnx, "keepdims", dt_value_bool(value, "keep"))));
+}
+
+/* Of bool as of numbers: all is the least; any, which is false of nothing, is not all of what is not. */
+static const char *reduce_bool(dt_onnx *onnx, const dt_value *value, bool is_any, const char *x) {
+    if (is_any) x = dt_onnx_add_unary(onnx, "Not", x);
+    x = dt_onnx_cast(onnx, reduce(onnx, value, "ReduceMin", dt_onnx_cast(onnx, x, DT_I32)), DT_BOOL);
+    return is_any ? dt_onnx_add_unary(onnx, "Not", x) : x;
+}
+
 dt_status *dt_onnx_reduce(dt_onnx *onnx, const dt_value *value) {
     static const struct {
         const char *combiner, *type;
     } types[] = {{"sum", "ReduceSum"}, {"product", "ReduceProd"}, {"max", "ReduceMax"}, {"min", "ReduceMin"}};
-    int t = 0, n_axes;
+    int t = 0;
     while (strcmp(types[t].combiner, value->op->formula) != 0) t++;
-    dt_value_ints(value, "axes", &n_axes);
-    dt_dtype dtype = value->dtype == DT_BOOL ? DT_I32 : value->dtype; /* runtimes reduce numbers */
-    const char *x = dt_onnx_convert(onnx, dt_onnx_whole(onnx, value->operands[0]), value->operands[0]->dtype, dtype);
-    if (n_axes > 0) /* none: ONNX would mean all */
-        x = dt_onnx_add(onnx, types[t].type, DT_ONNX_INPUTS(x, list_of(onnx, value, "axes")),
-                        DT_ONNX_ATTRIBUTES(dt_onnx_int(onnx, "keepdims", dt_value_bool(value, "keep"))));
-    dt_onnx_give_rounded(onnx, value, dt_onnx_convert(onnx, x, dtype, value->dtype));
+    const dt_value *operand = value->operands[0];
+    const char *x = dt_onnx_whole(onnx, operand);
+    if (value->dtype == DT_BOOL)
+        dt_onnx_give(onnx, value, reduce_bool(onnx, value, strcmp(types[t].combiner, "max") == 0, x), NULL);
+    else
+        dt_onnx_give_rounded(onnx, value, reduce(onnx, value, types[t].type, dt_onnx_convert(onnx, x, operand->dtype, value->dtype)));
     return NULL;
 }
 

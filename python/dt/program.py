@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pathlib
+import tempfile
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -375,6 +376,20 @@ class Program(_dt.Program):
                                 seed=seed, data=None if data is None else os.fspath(data))
         return json.loads(described)  # type: ignore[no-any-return]
 
+    def export_onnx(self, weights: Path | Session, output: Path, *, step: str | None = None) -> None:
+        """Write a step with its weights as an ONNX model, which other runtimes read: `onnxruntime.InferenceSession(output)`.
+
+        - `weights`: a checkpoint, a `.safetensors` file, or a session: what it has now.
+        - `step`: one that updates nothing; None: `"predict"`, or the only one that does not train.
+
+        What ONNX has no operator for is a `dt.CompileError` that names its place in the program.
+        """
+        if not isinstance(weights, (str, os.PathLike)):
+            with tempfile.TemporaryDirectory() as folder:
+                return self.export_onnx(weights.save(folder), output, step=step)
+        graph = _Source(f"{self.name}.ir", self.text("program.ir"), None, [], 0, None)
+        _result_of(_dt.compile(graph, None, None, None, os.fspath(output), "onnx", step, os.fspath(weights)))
+
     def __repr__(self) -> str:
         return f"<dt.Program {self.name}: {self.n_parameters:,} parameters, steps {', '.join(self.steps)}>"
 
@@ -422,7 +437,7 @@ def compile(program: Path, options: Mapping[str, Any] | None = None, *, name: st
     defines = [(key, _expression(value)) for key, value in (options or {}).items()]
     output = None if output is None else os.fspath(output)
     known = _Source(path, source, folder, defines, batch, precision)
-    compiled = _dt.compile(known, target, cpu, optimize, output)
+    compiled = _dt.compile(known, target, cpu, optimize, output, None, None, None)
     artifact = _result_of(compiled)
     for one in compiled[1]:
         warnings.warn(Diagnostic._of(one).text, CompileWarning, stacklevel=2)

@@ -130,13 +130,14 @@ static PyObject *finish(call *call, PyObject *result) {
 
 /* ---- the functions ---- */
 
-/* compile(program, target, cpu, optimize, output): bytes */
+/* compile(program, target, cpu, optimize, output, emit, step, weights): bytes */
 PyObject *dtpy_compile(PyObject *module, PyObject *arguments) {
     dtc_compile_options options = {.size = sizeof options};
     dtc_bytes bytes = {0};
     PyObject *program, *artifact = NULL;
     call call;
-    if (!PyArg_ParseTuple(arguments, "O!zzzz", &PyTuple_Type, &program, &options.target, &options.cpu, &options.optimize, &options.output))
+    if (!PyArg_ParseTuple(arguments, "O!zzzzzzz", &PyTuple_Type, &program, &options.target, &options.cpu, &options.optimize, &options.output,
+                          &options.emit, &options.step, &options.weights))
         return NULL;
     if (begin(&call, module, program) && end(&call, dtc_compile(&call.program, &options, &bytes)))
         artifact = PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t)bytes.n_bytes);

@@ -1,7 +1,10 @@
-/* ops_table FOLDER SEED: evaluates every row of the op table on random operands and writes what tests/ops/numpy_test.py compares.
+/* ops_table FOLDER SEED [onnx]: evaluates every row of the op table on random operands and writes what tests/ops/numpy_test.py compares.
  *
  * One JSON object a line on standard output: the case, its row's NumPy expression, operands, attributes and result, whose elements are raw files in
- * FOLDER. Rows without a case, or that fail, are lines with "error". */
+ * FOLDER. Rows without a case, or that fail, are lines with "error". With `onnx` each case is a model, too: its file is "model", or "no_model" says
+ * why there is none (tests/ops/onnx_full.py). */
+#include "base/file.h"
+#include "compiler/onnx/onnx.h"
 #include "tests/support/op_cases.h"
 
 #include <inttypes.h>
@@ -71,8 +74,25 @@ static void print_attribute(const dt_value *value, int a) {
     }
 }
 
+/* The function, of one result, as a file; the operands are its inputs. */
+static dt_status *write_model(dt_arena *arena, const char *path, const dt_function *function) {
+    const dt_onnx_model *model;
+    dt_text bytes = {.arena = arena};
+    DT_TRY(dt_onnx_render(arena, function, NULL, &model));
+    DT_TRY(dt_onnx_write(&bytes, model));
+    return dt_file_write_atomic(path, bytes.data, bytes.n);
+}
+
+static void print_model(dt_arena *arena, const char *folder, int number, const dt_function *function) {
+    const char *path = dt_arena_format(arena, "%s/%d.onnx", folder, number);
+    dt_status *status = write_model(arena, path, function);
+    printf(", \"%s\": ", status == NULL ? "model" : "no_model");
+    print_string(status == NULL ? path : dt_status_message(status));
+    dt_status_free(status);
+}
+
 /* `state`: of the generator of random operands; NULL: integers are at the ends of their types. */
-static dt_status *run_case(dt_arena *arena, const char *folder, int number, const char *text, uint64_t *state) {
+static dt_status *run_case(dt_arena *arena, const char *folder, int number, const char *text, bool with_model, uint64_t *state) {
     dt_module *module = dt_module_create(arena, "case");
     dt_function *function = dt_module_add_function(module, "case", DT_ROLE_STEP);
     dt_value *value;
@@ -106,6 +126,7 @@ static dt_status *run_case(dt_arena *arena, const char *folder, int number, cons
 #undef X
     printf("\"bad_indices\": %" PRId64 "}, \"result\": ", launch.bad_index->count);
     print_tensor(folder, number, value->n_operands, &result);
+    if (with_model) print_model(arena, folder, number, function);
     printf("}\n");
     return NULL;
 }
@@ -119,8 +140,9 @@ static void print_error(const char *what, const char *message) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 3) {
-        fprintf(stderr, "usage: ops_table FOLDER SEED\n");
+    bool with_models = argc == 4 && strcmp(argv[3], "onnx") == 0;
+    if (argc != 3 && !with_models) {
+        fprintf(stderr, "usage: ops_table FOLDER SEED [onnx]\n");
         return 2;
     }
     uint64_t state = strtoull(argv[2], NULL, 10);
@@ -134,7 +156,7 @@ int main(int argc, char **argv) {
             const char *text = list.texts.items[c % list.texts.n];
             dt_bad_index bad = {0};
             launch.bad_index = &bad;
-            dt_status *status = run_case(arena, argv[1], number++, text, c < list.texts.n ? &state : NULL);
+            dt_status *status = run_case(arena, argv[1], number++, text, with_models, c < list.texts.n ? &state : NULL);
             if (status != NULL) print_error(text, dt_status_message(status));
             dt_status_free(status);
         }
