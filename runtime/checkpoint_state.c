@@ -96,26 +96,88 @@ static dt_status *parse_sum(const dt_json *range, unsigned char sum[DT_SHA256_BY
     return NULL;
 }
 
-/* From the beginning of the file on, one after another. */
+/* Bytes are said as they lie: n_all so far, of all ranges before. */
+static dt_status *parse_range(const dt_json *item, int64_t n_all, dt_file_range *range) {
+    range->times = 1;
+    DT_TRY(dt_json_integer(item, "first", 0, INT64_MAX, &range->first));
+    DT_TRY(dt_json_integer(item, "bytes", 1, INT64_MAX - n_all, &range->n_bytes));
+    if (dt_json_has(item, "times")) {
+        int64_t after = INT64_MAX - range->first - range->n_bytes;
+        DT_TRY(dt_json_integer(item, "times", 2, (INT64_MAX - n_all) / range->n_bytes, &range->times));
+        DT_TRY(dt_json_integer(item, "stride", range->n_bytes, after / (range->times - 1), &range->stride));
+    }
+    return parse_sum(item, range->sha256);
+}
+
+/* Where ranges begin, in order, is where they are looked for: those that have begun and are not over. Each time another one's turn comes, as a rule
+ * the next one's. */
+typedef struct cover {
+    const dt_file_ranges *ranges;
+    int64_t *done; /* [n] times */
+    int first, end, at;
+    int64_t n_bytes; /* the beginning of the file that is covered */
+} cover;
+
+static int64_t next_of(const cover *in, int r) { return in->ranges->items[r].first + in->done[r] * in->ranges->items[r].stride; }
+static bool is_over(const cover *in, int r) { return in->done[r] == in->ranges->items[r].times; }
+
+/* Takes what goes on where the others end. Returns -1, or the number of a range that begins elsewhere. */
+static int take_next(cover *in) {
+    while (in->first < in->end && is_over(in, in->first)) in->first++;
+    while (in->end < in->ranges->n && in->ranges->items[in->end].first <= in->n_bytes) in->end++;
+    if (in->at < in->first) in->at = in->first;
+    for (int i = in->first, r = in->at; i < in->end; i++, r = r + 1 < in->end ? r + 1 : in->first) {
+        if (is_over(in, r) || next_of(in, r) != in->n_bytes) continue;
+        in->done[r]++;
+        in->n_bytes += in->ranges->items[r].n_bytes;
+        in->at = r + 1 < in->end ? r + 1 : in->first;
+        return -1;
+    }
+    int wrong = in->end;
+    for (int r = in->first; r < in->end; r++)
+        if (!is_over(in, r) && (wrong == in->end || next_of(in, r) < next_of(in, wrong))) wrong = r;
+    return wrong;
+}
+
+/* Each byte of the file is in one of them, once. */
+static dt_status *check_cover(const dt_json *list, const dt_file_ranges *ranges) {
+    enum {
+        MOST_TIMES = 1 << 30 /* of all: which takes seconds */
+    };
+    cover in = {.ranges = ranges, .done = dt_allocate_zeroed((size_t)ranges->n, sizeof *in.done)};
+    int64_t n_times = 0;
+    int wrong = -1;
+    if (in.done == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, list->document, 0, "out of memory");
+    for (int r = 0; r < ranges->n && n_times <= MOST_TIMES; r++)
+        n_times += ranges->items[r].times < MOST_TIMES ? ranges->items[r].times : MOST_TIMES + 1;
+    for (int64_t t = 0; t < n_times && n_times <= MOST_TIMES && wrong < 0; t++) wrong = take_next(&in);
+    dt_json item = dt_json_first(list);
+    for (int r = 0; r < wrong; r++) dt_json_next(&item);
+    dt_status *status = n_times > MOST_TIMES ? dt_json_wrong(list, "more than %d ranges", MOST_TIMES) : NULL;
+    if (wrong >= 0)
+        status = dt_json_wrong(&item, "begins at byte %" PRId64 ", which %s: the range before it ends at byte %" PRId64, next_of(&in, wrong),
+                               next_of(&in, wrong) < in.n_bytes ? "another range has too" : "leaves a gap", in.n_bytes);
+    dt_release(in.done);
+    return status;
+}
+
+/* In the order in which they begin. */
 static dt_status *parse_ranges(const dt_json *files, const char *name, dt_file_ranges *ranges) {
     dt_json list;
     int n;
-    int64_t end = 0;
+    int64_t n_all = 0;
     DT_TRY(dt_json_array(files, name, &list, &n));
     if (n == 0) return dt_json_wrong(&list, "expected at least one range");
     ranges->items = dt_allocate_zeroed((size_t)n, sizeof *ranges->items);
     if (ranges->items == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, files->document, 0, "out of memory");
     for (dt_json item = dt_json_first(&list); item.value != NULL; dt_json_next(&item)) {
-        dt_file_range *range = &ranges->items[ranges->n++];
-        DT_TRY(dt_json_integer(&item, "first", 0, INT64_MAX, &range->first));
-        DT_TRY(dt_json_integer(&item, "bytes", 1, INT64_MAX - end, &range->n_bytes));
-        DT_TRY(parse_sum(&item, range->sha256));
-        if (range->first != end)
-            return dt_json_wrong(&item, "begins at byte %" PRId64 ", which %s: the range before it ends at byte %" PRId64, range->first,
-                                 range->first < end ? "another range has too" : "leaves a gap", end);
-        end += range->n_bytes;
+        dt_file_range *range = &ranges->items[ranges->n];
+        DT_TRY(parse_range(&item, n_all, range));
+        if (ranges->n++ > 0 && range->first < range[-1].first)
+            return dt_json_wrong(&item, "begins at byte %" PRId64 ", and the range before it at byte %" PRId64, range->first, range[-1].first);
+        n_all += range->n_bytes * range->times;
     }
-    return NULL;
+    return check_cover(&list, ranges);
 }
 
 static dt_status *parse_best(const dt_json *best, dt_checkpoint_state *state) {
@@ -242,8 +304,9 @@ static void print_ranges(dt_text *text, const char *name, const dt_file_ranges *
     dt_text_format(text, "    \"%s\": [", name);
     for (int r = 0; r < ranges->n; r++) {
         const dt_file_range *range = &ranges->items[r];
-        dt_text_format(text, "%s\n      {\"first\": \"%" PRId64 "\", \"bytes\": \"%" PRId64 "\", \"sha256\": \"", r > 0 ? "," : "", range->first,
-                       range->n_bytes);
+        dt_text_format(text, "%s\n      {\"first\": \"%" PRId64 "\", \"bytes\": \"%" PRId64 "\"", r > 0 ? "," : "", range->first, range->n_bytes);
+        if (range->times > 1) dt_text_format(text, ", \"times\": \"%" PRId64 "\", \"stride\": \"%" PRId64 "\"", range->times, range->stride);
+        dt_text_append(text, ", \"sha256\": \"");
         for (int i = 0; i < DT_SHA256_BYTES; i++) dt_text_format(text, "%02x", range->sha256[i]);
         dt_text_append(text, "\"}");
     }

@@ -44,7 +44,7 @@ typedef struct dt_checkpoint_state {
     char *plateau; /* whose state this is: "evaluate.loss:rate"; NULL: nothing is reduced */
     dt_plateau_state plateau_state;
 
-    dt_file_ranges files[DT_CHECKPOINT_FILES]; /* as they were written: from the beginning to the end, without a gap */
+    dt_file_ranges files[DT_CHECKPOINT_FILES]; /* as they were written, by where they begin: all of the file, without a gap */
 } dt_checkpoint_state;
 
 const char *dt_checkpoint_file_name(int file);                   /* "model.safetensors" */

@@ -68,8 +68,9 @@ int64_t dt_checkpoint_copy_bytes(const dt_artifact *artifact, const dt_session_o
         return INT64_MAX;
     }
     dt_arena_guard(arena, &guard);
-    dt_checkpoint_plan_make(artifact, options, is_shared, arena, &plan);
+    dt_status *status = dt_checkpoint_plan_make(artifact, options, is_shared, arena, &plan);
     dt_arena_destroy(arena);
+    dt_status_free(status); /* the session says it */
     return plan.copy_bytes;
 }
 
@@ -110,8 +111,8 @@ static dt_status *create_guarded(dt_checkpoint_writer *writer) {
     writer->arena = dt_arena_create();
     if (writer->arena == NULL || setjmp(guard) != 0) return no_memory();
     dt_arena_guard(writer->arena, &guard);
-    dt_checkpoint_plan_make(dt_session_artifact(writer->session), dt_session_get_options(writer->session), writer->options.mark != 0, writer->arena,
-                            &writer->plan);
+    DT_TRY(dt_checkpoint_plan_make(dt_session_artifact(writer->session), dt_session_get_options(writer->session), writer->options.mark != 0,
+                                   writer->arena, &writer->plan));
     writer->sums = dt_arena_new_array(writer->arena, writer->plan.parts.n, sizeof *writer->sums);
     make_reports(writer);
     dt_arena_guard(writer->arena, NULL);
@@ -221,7 +222,7 @@ static dt_status *list_ranges(dt_checkpoint_writer *self) {
         for (size_t i = 0; i < self->plan.parts.n; i++) {
             const dt_checkpoint_part *part = &self->plan.parts.items[i];
             if (part->file != f) continue;
-            items[ranges->n] = (dt_file_range){.first = part->first, .n_bytes = part->n_bytes};
+            items[ranges->n] = (dt_file_range){part->bytes.first, part->bytes.n_bytes, part->bytes.stride, part->bytes.times, {0}};
             memcpy(items[ranges->n++].sha256, self->sums[i], sizeof *self->sums);
         }
     }
@@ -280,7 +281,11 @@ static dt_status *copy_variables(dt_checkpoint_writer *writer) {
     for (size_t i = 0; i < writer->plan.pieces.n; i++) {
         const dt_checkpoint_piece *piece = &writer->plan.pieces.items[i];
         if (piece->copied < 0) continue;
-        DT_TRY(dt_ranges_read(writer->session, 0, piece->variable, (dt_byte_range){piece->first, piece->n_bytes}, writer->copy + piece->copied));
+        const dt_strided_range *bytes = &piece->bytes;
+        for (int64_t time = 0; time < bytes->times; time++) {
+            dt_byte_range one = {bytes->first + time * bytes->stride, bytes->n_bytes};
+            DT_TRY(dt_ranges_read(writer->session, 0, piece->variable, one, writer->copy + piece->copied + time * bytes->n_bytes));
+        }
     }
     return NULL;
 }

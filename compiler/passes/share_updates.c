@@ -12,6 +12,8 @@
  * sums of blocks. Of a gradient that the family alone reads, each process is sent its own share. What belongs to no family, small tensors
  * among it, all processes compute alike.
  *
+ * Where a model is in shards, a shard's part of a variable is such a tensor: the processes that have the same shards share it out.
+ *
  * So is a parameter or a state that what servers run (share_updates.h) touches in no other way. A family without slots is not, where any of it is
  * touched while examples are still to be gone through: workers can do that alone, and would wait for servers. Who computes examples needs a parameter
  * whole, and it is gathered there. An initialiser may go through it in another way: then it is drawn whole, before anybody keeps a share. */
@@ -252,6 +254,14 @@ static void find_families(sharing *s) {
 
 /* ---- variables ---- */
 
+/* Of one shard, where it is split. */
+static int64_t elements_held(const dt_module *module, const dt_variable *variable) {
+    int64_t all = dt_shape_elements(variable->shape, 1, 1);
+    if (module->n_shards == 1 || variable->shard_axis < 0) return all;
+    int64_t extent = variable->shape.dims[variable->shard_axis];
+    return all / extent * dt_shard_extent(extent, variable->shard_groups, module->n_shards);
+}
+
 /* Of the module: which variables can be shared out, and with which others they are cut alike. */
 typedef struct variables {
     bool *can_share; /* [variables] */
@@ -364,7 +374,7 @@ static const dt_share *shares_of_variables(dt_arena *arena, const dt_module *mod
     for (int v = 0; v < n; v++) turns[v] = -1;
     for (int v = 0; v < n; v++) {
         int family = family_of_variable(all, v);
-        int64_t elements = dt_shape_elements(module->variables.items[v].shape, 1, 1);
+        int64_t elements = elements_held(module, &module->variables.items[v]);
         int64_t unit = all->adds_up[family] ? dt_share_block(elements) : DT_SHARE_LINE;
         if (!all->can_share[v]) continue;
         if (turns[family] < 0) {
@@ -386,7 +396,7 @@ static dt_share *shares_of_families(const sharing *s, const variables *all, cons
     return made;
 }
 
-/* Whether anybody touches the buffer who is to have all of it. [n_buffers] */
+/* Whether anybody touches the buffer who is to have all of it: what combines shards of it too. [n_buffers] */
 static bool *needed_whole(const sharing *s, const dt_share *of_variables) {
     bool *whole = DT_NEW_ARRAY(s->arena, bool, s->plan->n_buffers);
     touches all = all_touches(s);
@@ -395,6 +405,8 @@ static bool *needed_whole(const sharing *s, const dt_share *of_variables) {
         if (!all.items[t].along || nest->share.n_units == 0) whole[all.items[t].buffer] = true;
     }
     for (int r = 0; r < s->plan->n_results; r++) whole[s->plan->results[r].buffer] = true;
+    for (int g = 0; g < s->plan->n_segments; g++)
+        for (int c = 0; c < s->plan->segments[g].n_collectives; c++) whole[s->plan->segments[g].collectives[c].source] = true;
     for (int b = 0; b < s->plan->n_buffers; b++)
         if (s->plan->buffers[b].space == DT_MEMORY_VARIABLE)
             whole[b] = !is_slot(s->module, s->plan, b) || of_variables[s->plan->buffers[b].variable].unit == 0;
@@ -467,7 +479,7 @@ static variables all_variables(dt_arena *arena, const dt_module *module) {
     for (int v = 0; v < n; v++) {
         const dt_variable *variable = &module->variables.items[v];
         bool is_kept = variable->kind != DT_VARIABLE_LAUNCH;
-        all.can_share[v] = is_kept && dt_shape_elements(variable->shape, 1, 1) >= DT_SHARE_LEAST;
+        all.can_share[v] = is_kept && elements_held(module, variable) >= DT_SHARE_LEAST;
         all.parents[v] = v;
     }
     return all;
@@ -476,10 +488,6 @@ static variables all_variables(dt_arena *arena, const dt_module *module) {
 dt_status *dt_pass_share_updates(dt_compilation *compilation) {
     dt_arena *arena = compilation->arena;
     const dt_module *module = compilation->module;
-    if (module->n_shards > 1) { /* what shards have by themselves is not shared out */
-        compilation->variable_shares = DT_NEW_ARRAY(arena, dt_share, module->variables.n);
-        return NULL;
-    }
     sharing *plans = DT_NEW_ARRAY(arena, sharing, compilation->n_plans);
     variables all = all_variables(arena, module);
     int n = 0;

@@ -30,9 +30,22 @@ static void need(const search *s, int k, int n) {
             s->is_read[whole(s->plan, kernel->buffers[nest->instructions[i].address.buffer])] = true;
 }
 
+/* What shards give together of what is there once is made of what each gives. */
+static bool look_behind_shards(const search *s) {
+    bool found = false;
+    for (int g = 0; g < s->plan->n_segments; g++)
+        for (int c = 0; c < s->plan->segments[g].n_collectives; c++) {
+            const dt_collective *one = &s->plan->segments[g].collectives[c];
+            int source = whole(s->plan, one->source);
+            bool is_new = one->kind == DT_COLLECTIVE_SHARD_REDUCE && s->is_read[whole(s->plan, one->target)] && !s->is_read[source];
+            if (is_new) s->is_read[source] = found = true;
+        }
+    return found;
+}
+
 /* Whether one more nest turned out to be needed. */
 static bool look(const search *s, const bool *shared) {
-    bool found = false;
+    bool found = look_behind_shards(s);
     for (int k = s->plan->n_kernels; k-- > 0;)
         for (int n = s->plan->kernels[k].n_nests; n-- > 0;) {
             const dt_kernel_function *kernel = &s->plan->kernels[k];

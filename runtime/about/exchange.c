@@ -449,7 +449,8 @@ static dt_status *say_steps(layout *of) {
     for (int i = 0; i < of->artifact->n_steps; i++) DT_TRY(say_step(of, &of->artifact->steps[i]));
     dt_sharing sharing = sharing_of(of->options);
     if (sharing != DT_SHARES_NOTHING)
-        dt_memory_print_sharing(of->artifact, DT_ALL_FUNCTIONS, (dt_process_roles){.n_processes = of->n_processes}, sharing, of->text);
+        dt_memory_print_sharing(of->artifact, DT_ALL_FUNCTIONS, (dt_process_roles){.n_processes = of->n_processes}, (int)of->n_asked,
+                                of->artifact->n_shards / of->over, sharing, of->text);
     return NULL;
 }
 

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <nettle/sha2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -223,26 +224,31 @@ static dt_status *read_head(int fd, const char *path, uint64_t n_file, file **op
     return status;
 }
 
-/* Of bytes [first, first + n_bytes) of the file, which are in memory where it was a pipe. */
-static dt_status *sum_up(const file *read, int64_t first, int64_t n_bytes, char *piece, unsigned char sha256[DT_SHA256_BYTES]) {
+/* Of a range of the file, which is in memory where it was a pipe. */
+static dt_status *sum_up(const file *read, const dt_file_range *range, char *piece, unsigned char sha256[DT_SHA256_BYTES]) {
     struct sha256_ctx sum;
     sha256_init(&sum);
-    for (int64_t done = 0, n; done < n_bytes; done += n) {
-        n = n_bytes - done < DT_FILE_PIECE_BYTES ? n_bytes - done : DT_FILE_PIECE_BYTES;
-        const char *bytes = read->owned != NULL ? read->owned + first + done : piece;
-        if (read->owned == NULL) DT_TRY(read_whole(read->fd, read->path, (uint64_t)(first + done), piece, (size_t)n));
-        sha256_update(&sum, (size_t)n, (const unsigned char *)bytes);
-    }
+    for (int64_t time = 0; time < range->times; time++)
+        for (int64_t done = 0, n; done < range->n_bytes; done += n) {
+            int64_t at = range->first + time * range->stride + done;
+            n = range->n_bytes - done < DT_FILE_PIECE_BYTES ? range->n_bytes - done : DT_FILE_PIECE_BYTES;
+            const char *bytes = read->owned != NULL ? read->owned + at : piece;
+            if (read->owned == NULL) DT_TRY(read_whole(read->fd, read->path, (uint64_t)at, piece, (size_t)n));
+            sha256_update(&sum, (size_t)n, (const unsigned char *)bytes);
+        }
     sha256_digest(&sum, DT_SHA256_BYTES, sha256);
     return NULL;
 }
+
+/* Behind all of it. */
+static int64_t end_of(const dt_file_range *range) { return range->first + (range->times - 1) * range->stride + range->n_bytes; }
 
 /* "Net/kernel, Net/bias and 3 more" */
 static void print_tensors(const file *read, const dt_file_range *range, dt_text *text) {
     int n = 0;
     for (int i = 0; i < read->view.n; i++) {
         const dt_safetensor *tensor = &read->tensors[i];
-        bool is_in = tensor->offset < range->first + range->n_bytes && tensor->offset + tensor->n_bytes > range->first;
+        bool is_in = tensor->offset < end_of(range) && tensor->offset + tensor->n_bytes > range->first;
         if (is_in && n++ < MOST_NAMED) dt_text_format(text, "%s%s", n > 1 ? ", " : "", tensor->name);
     }
     if (n > MOST_NAMED) dt_text_format(text, " and %d more", n - MOST_NAMED);
@@ -251,23 +257,26 @@ static void print_tensors(const file *read, const dt_file_range *range, dt_text 
 
 static dt_status *was_altered(const file *read, const char *path, const dt_file_range *range) {
     dt_text tensors = {0};
+    char each[64] = "";
     print_tensors(read, range, &tensors);
+    if (range->times > 1) snprintf(each, sizeof each, ", %" PRId64 " of each %" PRId64, range->n_bytes, range->stride);
     dt_status *status =
-        dt_error_in(DT_DATA_LOSS, path, 0, "was altered: bytes %" PRId64 " to %" PRId64 ", of %s, have another SHA-256 than when they were written",
-                    range->first, range->first + range->n_bytes - 1, tensors.data != NULL ? tensors.data : "?");
+        dt_error_in(DT_DATA_LOSS, path, 0, "was altered: bytes %" PRId64 " to %" PRId64 "%s, of %s, have another SHA-256 than when they were written",
+                    range->first, end_of(range) - 1, each, tensors.data != NULL ? tensors.data : "?");
     dt_text_free(&tensors);
     return status;
 }
 
 static dt_status *check_ranges(file *read, const char *path, int64_t n_file, const dt_file_ranges *ranges, char *piece) {
-    const dt_file_range *last = &ranges->items[ranges->n - 1];
     struct sha256_ctx all;
+    int64_t end = 0;
     sha256_init(&all);
-    if (last->first + last->n_bytes != n_file)
-        return dt_error_in(DT_DATA_LOSS, path, 0, "has %" PRId64 " bytes, and %" PRId64 " were written", n_file, last->first + last->n_bytes);
+    for (int r = 0; r < ranges->n; r++)
+        if (end_of(&ranges->items[r]) > end) end = end_of(&ranges->items[r]);
+    if (end != n_file) return dt_error_in(DT_DATA_LOSS, path, 0, "has %" PRId64 " bytes, and %" PRId64 " were written", n_file, end);
     for (int r = 0; r < ranges->n; r++) {
         unsigned char sum[DT_SHA256_BYTES];
-        DT_TRY(sum_up(read, ranges->items[r].first, ranges->items[r].n_bytes, piece, sum));
+        DT_TRY(sum_up(read, &ranges->items[r], piece, sum));
         if (memcmp(sum, ranges->items[r].sha256, sizeof sum) != 0) return was_altered(read, path, &ranges->items[r]);
         sha256_update(&all, sizeof sum, sum);
     }
@@ -279,7 +288,8 @@ static dt_status *check_ranges(file *read, const char *path, int64_t n_file, con
 static dt_status *finish_reading(file *read, const char *path, int64_t n_file, const dt_file_ranges *ranges, dt_safetensors **opened) {
     char *piece = dt_allocate(DT_FILE_PIECE_BYTES);
     dt_status *status = piece == NULL ? dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory") : NULL;
-    if (status == NULL) status = ranges != NULL ? check_ranges(read, path, n_file, ranges, piece) : sum_up(read, 0, n_file, piece, read->view.sha256);
+    const dt_file_range whole = {.n_bytes = n_file, .times = 1};
+    if (status == NULL) status = ranges != NULL ? check_ranges(read, path, n_file, ranges, piece) : sum_up(read, &whole, piece, read->view.sha256);
     dt_release(piece);
     if (status != NULL)
         dt_safetensors_free(&read->view);

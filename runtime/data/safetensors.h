@@ -26,9 +26,10 @@ typedef struct dt_safetensors {
     unsigned char sha256[DT_SHA256_BYTES]; /* of the whole file; where its ranges were given, of their sums */
 } dt_safetensors;
 
-/* Bytes of a file that were summed up as they were written; those of all its ranges in order are the file. */
+/* Bytes [first, first + n_bytes) of a file, and times - 1 more such ranges, each `stride` bytes behind the one before, that were summed up as they
+ * were written. Those of all its ranges are the file, each byte once. */
 typedef struct dt_file_range {
-    int64_t first, n_bytes;
+    int64_t first, n_bytes, stride, times;
     unsigned char sha256[DT_SHA256_BYTES];
 } dt_file_range;
 typedef struct dt_file_ranges {

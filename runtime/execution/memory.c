@@ -57,27 +57,37 @@ bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variabl
 
 /* ---- shares ---- */
 
-dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *tensor, dt_held_share held) {
-    int64_t bytes = (int64_t)dt_dtype_bytes(tensor->dtype), n = tensor->row_bytes / bytes;
-    if (how.unit == 0 || held.n_shares == 1) return (dt_byte_range){0, tensor->row_bytes};
+static dt_byte_range share_of(dt_share how, dt_dtype dtype, int64_t n_bytes, dt_held_share held) {
+    int64_t bytes = (int64_t)dt_dtype_bytes(dtype), n = n_bytes / bytes;
+    if (how.unit == 0 || held.n_shares == 1) return (dt_byte_range){0, n_bytes};
     int64_t first = dt_share_first_element(how, n, held.share, held.n_shares), end = dt_share_first_element(how, n, held.share + 1, held.n_shares);
     return (dt_byte_range){first * bytes, (end - first) * bytes};
 }
 
-dt_byte_range dt_state_layout_share(const dt_state_layout *layout, const dt_artifact_variable *variable) {
-    dt_held_share held = variable->kind == DT_VARIABLE_SLOT ? layout->slots : layout->parameters;
-    return dt_memory_share_of_tensor(variable->share, &variable->tensor, held);
+dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *tensor, dt_held_share held) {
+    return share_of(how, tensor->dtype, tensor->row_bytes, held);
 }
 
-/* Of all variables of a kind but tables by rows, what the process with the largest share has; of one share, all. */
-static int64_t most_bytes(const dt_artifact *artifact, int wanted, dt_variable_kind kind, int n_shares) {
+dt_byte_range dt_memory_share_of_variable(const dt_artifact *artifact, const dt_artifact_variable *variable, dt_held_share held) {
+    return share_of(variable->share, variable->tensor.dtype, dt_artifact_shard_bytes(artifact, variable), held);
+}
+
+dt_byte_range dt_state_layout_share(const dt_state_layout *layout, const dt_artifact *artifact, const dt_artifact_variable *variable) {
+    return dt_memory_share_of_variable(artifact, variable, variable->kind == DT_VARIABLE_SLOT ? layout->slots : layout->parameters);
+}
+
+/* Of all variables of a kind but tables by rows, what the process with the largest share has that holds so many shards of those that are split; of
+ * one share, all. */
+static int64_t most_bytes(const dt_artifact *artifact, int wanted, dt_variable_kind kind, int n_shares, int n_shards) {
     int64_t most = 0;
     for (int p = 0; p < n_shares; p++) {
         int64_t bytes = 0;
-        for (int v = 0; v < artifact->n_variables; v++)
-            if (artifact->variables[v].kind == kind && dt_memory_has_variable(artifact, wanted, v))
-                bytes +=
-                    dt_memory_share_of_tensor(artifact->variables[v].share, &artifact->variables[v].tensor, (dt_held_share){p, n_shares}).n_bytes;
+        for (int v = 0; v < artifact->n_variables; v++) {
+            const dt_artifact_variable *variable = &artifact->variables[v];
+            if (variable->kind != kind || !dt_memory_has_variable(artifact, wanted, v)) continue;
+            bytes +=
+                dt_memory_share_of_variable(artifact, variable, (dt_held_share){p, n_shares}).n_bytes * (variable->split.groups > 0 ? n_shards : 1);
+        }
         if (bytes > most) most = bytes;
     }
     return most;
@@ -89,21 +99,27 @@ static void print_most(const char *what, int64_t most, int64_t all, int n, const
                    100 * (double)most / (double)all);
 }
 
-void dt_memory_print_sharing(const dt_artifact *artifact, int wanted, dt_process_roles roles, dt_sharing asked, dt_text *text) {
+void dt_memory_print_sharing(const dt_artifact *artifact, int wanted, dt_process_roles roles, int n_all, int n_shards, dt_sharing asked,
+                             dt_text *text) {
     int n = dt_process_n_owners(roles);
     bool has_servers = roles.n_servers > 0, of_parameters = asked == DT_SHARES_PARAMETERS;
     const char *option = of_parameters ? "--shard-parameters" : "--shard-optimizer", *who = has_servers ? "servers" : "processes";
-    int64_t slots = most_bytes(artifact, wanted, DT_VARIABLE_SLOT, 1), most_slots = most_bytes(artifact, wanted, DT_VARIABLE_SLOT, n);
-    int64_t parameters = most_bytes(artifact, wanted, DT_VARIABLE_PARAMETER, 1),
-            most_parameters = most_bytes(artifact, wanted, DT_VARIABLE_PARAMETER, n);
-    bool parts_parameters = (of_parameters || roles.n_servers > 1) && most_parameters < parameters;
+    const dt_variable_kind kinds[] = {DT_VARIABLE_SLOT, DT_VARIABLE_PARAMETER};
+    int64_t all[2], held[2], most[2];
+    for (int k = 0; k < 2; k++) {
+        all[k] = most_bytes(artifact, wanted, kinds[k], 1, artifact->n_shards);
+        held[k] = most_bytes(artifact, wanted, kinds[k], 1, n_shards);
+        most[k] = most_bytes(artifact, wanted, kinds[k], n, n_shards);
+    }
+    bool parts_parameters = (of_parameters || roles.n_servers > 1) && most[1] < held[1];
     if (asked != DT_SHARES_NOTHING && n == 1)
-        dt_text_format(text, "%s: there is one process, which keeps all %s\n", option, of_parameters ? "parameters" : "of the optimizer's states");
-    else if (asked != DT_SHARES_NOTHING && most_slots == slots && !parts_parameters)
+        dt_text_format(text, "%s: there is one process%s, which keeps all %s\n", option, n_all > 1 ? " of each part of the model" : "",
+                       of_parameters ? "parameters" : "of the optimizer's states");
+    else if (asked != DT_SHARES_NOTHING && most[0] == held[0] && !parts_parameters)
         dt_text_format(text, "%s: %s to share out: tensors of %d elements or more, updated element by element\n", option,
                        of_parameters ? "there is nothing" : "the optimizer has no states", DT_SHARE_LEAST);
-    if (parts_parameters) print_most("parameters", most_parameters, parameters, n, who, text);
-    if (most_slots < slots) print_most("optimizer's states", most_slots, slots, n, who, text);
+    if (parts_parameters) print_most("parameters", most[1], all[1], has_servers ? n : n_all, who, text);
+    if (most[0] < held[0]) print_most("optimizer's states", most[0], all[0], has_servers ? n : n_all, who, text);
 }
 
 /* ---- layout ---- */
@@ -119,13 +135,12 @@ static void lay_space_out(dt_space_layout *space, int64_t n, int n_shards, int64
 /* Further apart than any memory is large. */
 static char *not_allocated(const dt_memory_domain *domain) { return (char *)(uintptr_t)((1 + (uint64_t)domain->number) << 44); }
 
-/* Where a variable is, all of whose shards are side by side. One that is split is not shared out. */
+/* Where a variable is, all of whose shards are side by side, or this process's share of each. */
 static void lay_variable_out(dt_memory_domain *domain, const dt_artifact *artifact, int v) {
     const dt_artifact_variable *variable = &artifact->variables[v];
-    dt_byte_range own = dt_state_layout_share(&domain->layout, variable);
+    dt_byte_range own = dt_state_layout_share(&domain->layout, artifact, variable);
     bool is_split = variable->split.groups > 0;
-    int64_t bytes = dt_memory_padded(is_split ? dt_artifact_shard_bytes(artifact, variable) : own.n_bytes);
-    assert(!is_split || own.n_bytes == variable->bytes);
+    int64_t bytes = dt_memory_padded(own.n_bytes);
     domain->variable_strides[v] = is_split ? bytes : 0;
     domain->variables[v] = dt_memory_take(&domain->bytes, is_split ? product(bytes, domain->n_shards) : bytes) - own.first;
 }

@@ -133,13 +133,15 @@ typedef struct dt_executor_memory {
     int64_t *input_bytes;                    /* [n_functions] all inputs of a slot */
 } dt_executor_memory;
 
-/* What is held of a variable. */
-dt_byte_range dt_state_layout_share(const dt_state_layout *layout, const dt_artifact_variable *variable);
+/* What is held of a variable: of one that is split of each shard's part, which are as long. */
+dt_byte_range dt_state_layout_share(const dt_state_layout *layout, const dt_artifact *artifact, const dt_artifact_variable *variable);
+dt_byte_range dt_memory_share_of_variable(const dt_artifact *artifact, const dt_artifact_variable *variable, dt_held_share held);
 /* The same of a tensor without rows that is cut so. */
 dt_byte_range dt_memory_share_of_tensor(dt_share how, const dt_artifact_tensor *tensor, dt_held_share held);
-/* How much of all slots that are wanted (dt_memory_has_variable), and of parameters, each of the processes has that share them out, in lines. asked:
- * so that there is something to say where each has all. */
-void dt_memory_print_sharing(const dt_artifact *artifact, int wanted, dt_process_roles roles, dt_sharing asked, dt_text *text);
+/* How much of all slots that are wanted (dt_memory_has_variable), and of parameters, each process has, in lines: of n_all, which hold n_shards shards
+ * of the model each, where those of one group share out what they have alike. asked: so that there is something to say where each has all. */
+void dt_memory_print_sharing(const dt_artifact *artifact, int wanted, dt_process_roles roles, int n_all, int n_shards, dt_sharing asked,
+                             dt_text *text);
 
 /* `bytes` with slack, up to the next cache line. */
 int64_t dt_memory_padded(int64_t bytes);

@@ -85,12 +85,14 @@ static void look_at_variable(dt_executor *executor, int v) {
     const dt_memory_domain *domain = executor->memory.domain;
     const dt_artifact_variable *variable = &executor->memory.artifact->variables[v];
     dt_numerics what = {.place = DT_NUMERICS_VARIABLE, .segment = -1, .position = v, .index = v};
-    dt_byte_range own = dt_state_layout_share(&domain->layout, variable);
+    dt_byte_range own = dt_state_layout_share(&domain->layout, executor->memory.artifact, variable);
     dt_shard_piece piece;
-    for (int64_t first = own.first; first < own.first + own.n_bytes; first += piece.n_bytes) {
-        piece = dt_shard_piece_at(variable, executor->memory.artifact->n_shards, (dt_byte_range){first, own.first + own.n_bytes - first});
+    for (int64_t first = 0; first < variable->bytes; first += piece.n_bytes) {
+        bool is_own;
+        dt_byte_range left = {first, variable->bytes - first};
+        piece = dt_shard_piece_of(variable, executor->memory.artifact->n_shards, left, own, &is_own);
         int held = variable->split.groups > 0 ? dt_memory_domain_find_shard(domain, piece.shard) : 0;
-        if (held < 0) continue;
+        if (held < 0 || !is_own) continue;
         const char *data = dt_memory_domain_variable(domain, v, held) + piece.at;
         look_at_part(executor, what, &variable->tensor, data - first, (dt_byte_range){first, piece.n_bytes});
     }

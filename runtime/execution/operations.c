@@ -149,11 +149,14 @@ static bool is_gathered_now(const builder *in, const dt_artifact_kernel *kernel,
     return !in->memory->domain->layout.gathers || !is_variable || !dt_is_gathered(&in->memory->artifact->variables[buffer->variable]);
 }
 
-/* How many buffers are gathered after the kernel. */
+/* How often a buffer is gathered after the kernel: for each held shard, or once; and all of them. */
+static int n_gathers_of(const builder *in, const dt_artifact_kernel *kernel, const dt_artifact_gather *gather) {
+    if (in->memory->domain->layout.sharing.n_processes <= 1 || !is_gathered_now(in, kernel, gather)) return 0;
+    return dt_builder_n_copies(in, in->function->buffers[gather->buffer].sharded);
+}
 static int n_gathers(const builder *in, const dt_artifact_kernel *kernel) {
     int n = 0;
-    if (in->memory->domain->layout.sharing.n_processes <= 1) return 0;
-    for (int g = 0; g < kernel->n_gathers; g++) n += is_gathered_now(in, kernel, &kernel->gathers[g]);
+    for (int g = 0; g < kernel->n_gathers; g++) n += n_gathers_of(in, kernel, &kernel->gathers[g]);
     return n;
 }
 
@@ -548,11 +551,12 @@ static void append_parts(builder *in, int s, dt_part_list *parts) {
         const dt_artifact_kernel *kernel = &in->function->kernels[segment->device_kernels[k]];
         const dt_layer *whole = whole_of(in, s, k);
         if (whole != NULL) append_gathered(in, whole, 0, parts);
-        for (int g = 0; g < kernel->n_gathers && n_gathers(in, kernel) > 0; g++) {
-            if (!is_gathered_now(in, kernel, &kernel->gathers[g])) continue;
-            dt_collective_part part = gathered_part(in, &kernel->gathers[g]);
-            dt_list_push(in->arena, parts, part);
-        }
+        for (int g = 0; g < kernel->n_gathers; g++)
+            for (in->shard = 0; in->shard < n_gathers_of(in, kernel, &kernel->gathers[g]); in->shard++) {
+                dt_collective_part part = gathered_part(in, &kernel->gathers[g]);
+                dt_list_push(in->arena, parts, part);
+            }
+        in->shard = 0;
         append_handed(in, s, k, parts);
     }
     int n_rounds = in->memory->domain->n_rounds, n_layers = in->layers != NULL ? in->layers[s].n : 0;

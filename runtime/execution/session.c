@@ -907,7 +907,8 @@ void dt_session_print_sharing(const dt_session *session, dt_text *text) {
                        session->artifact->n_shards, session->domains[0].n_shards, session->options.shards_over);
     if (session->stages != NULL)
         dt_text_format(text, "the layers of the model are cut into %d stages: each process has those of one\n", session->stages->n);
-    dt_memory_print_sharing(session->artifact, wanted(session), session->domains[0].layout.sharing, sharing_of(session), text);
+    dt_memory_print_sharing(session->artifact, wanted(session), session->domains[0].layout.sharing, session->n_processes,
+                            session->domains[0].n_shards, sharing_of(session), text);
     if (gathers && n_rounds > 1)
         dt_text_format(text, "parameters are gathered in %d rounds of microbatches%s\n", n_rounds,
                        session->options.gather_rounds > 0 ? "" : ", since there is no memory for all together");

@@ -90,7 +90,7 @@ static void print_what_fits(const dt_session *session, int64_t available, dt_tex
     };
     bool is_one = session->n_processes == 1 && session->spec.kind->reads_host && !session->options.forward_only && !session->options.by_rows;
     if (is_one) print_what_shards_fit(session, available, text);
-    for (int k = 0; k < 2 && is_one && session->artifact->n_shards == 1; k++)
+    for (int k = 0; k < 2 && is_one; k++)
         for (int n = 2; n <= session->options.replicas && n <= MOST_PROCESSES; n *= 2) {
             int64_t bytes = bytes_over(session, n, kinds[k].sharing, 1);
             if (bytes > available) continue;
@@ -152,9 +152,9 @@ static int64_t variable_bytes(const dt_session *session, int d, int v) {
     const dt_memory_domain *domain = &session->domains[d];
     if (session->artifact->variables[v].by_rows) return d == 0 ? dt_row_tables_variable_bytes(session->artifact, session->options.processes, v) : 0;
     bool has = dt_session_has_variable(session, v) && dt_memory_domain_has_variable(domain, v);
-    int64_t bytes = has ? dt_state_layout_share(&domain->layout, &session->artifact->variables[v]).n_bytes : 0;
-    bool is_split = session->artifact->variables[v].split.groups > 0 && bytes > 0;
-    return is_split ? dt_artifact_shard_bytes(session->artifact, &session->artifact->variables[v]) * domain->n_shards : bytes;
+    const dt_artifact_variable *variable = &session->artifact->variables[v];
+    int64_t bytes = has ? dt_state_layout_share(&domain->layout, session->artifact, variable).n_bytes : 0;
+    return variable->split.groups > 0 ? bytes * domain->n_shards : bytes;
 }
 
 int64_t dt_session_variable_bytes(const dt_session *session, int variable) {

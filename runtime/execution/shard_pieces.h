@@ -14,7 +14,21 @@ typedef struct dt_shard_piece {
     int64_t n_bytes;
 } dt_shard_piece;
 
+/* Bytes [first, first + n_bytes), and times - 1 more such ranges, each `stride` bytes behind the one before. */
+typedef struct dt_strided_range {
+    int64_t first, n_bytes, stride, times;
+} dt_strided_range;
+
 /* The piece that a range of the variable's bytes begins with, no longer than the range; of a program of so many shards. */
 dt_shard_piece dt_shard_piece_at(const dt_artifact_variable *variable, int n_shards, dt_byte_range range);
+
+/* The same, no longer than to where `part` of the shard's tensor begins or ends; is_in: it is of that part. */
+dt_shard_piece dt_shard_piece_of(const dt_artifact_variable *variable, int n_shards, dt_byte_range range, dt_byte_range part, bool *is_in);
+
+/* Where bytes `part` of a shard's tensor are in the variable: the other way around. What pads a shard is nowhere. Returns how many are found. */
+enum {
+    DT_SHARD_RANGES = 3
+};
+int dt_shard_ranges(const dt_artifact_variable *variable, int n_shards, int shard, dt_byte_range part, dt_strided_range found[DT_SHARD_RANGES]);
 
 #endif

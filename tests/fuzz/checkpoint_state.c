@@ -8,13 +8,23 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
+/* Byte by byte, of what is short. */
 static void check_ranges(const dt_file_ranges *ranges) {
-    int64_t end = 0;
+    static unsigned char seen[1 << 16];
+    int64_t n_all = 0;
     if (ranges->n < 1) abort();
     for (int r = 0; r < ranges->n; r++) {
-        if (ranges->items[r].first != end || ranges->items[r].n_bytes < 1 || ranges->items[r].n_bytes > INT64_MAX - end) abort();
-        end += ranges->items[r].n_bytes;
+        const dt_file_range *one = &ranges->items[r];
+        if (one->first < 0 || one->n_bytes < 1 || one->times < 1 || one->n_bytes > (INT64_MAX - n_all) / one->times) abort();
+        n_all += one->n_bytes * one->times;
     }
+    if (n_all > (int64_t)sizeof seen) return;
+    memset(seen, 0, sizeof seen);
+    for (int r = 0; r < ranges->n; r++)
+        for (int64_t i = 0; i < ranges->items[r].n_bytes * ranges->items[r].times; i++) {
+            int64_t at = ranges->items[r].first + i / ranges->items[r].n_bytes * ranges->items[r].stride + i % ranges->items[r].n_bytes;
+            if (at >= n_all || seen[at]++ != 0) abort();
+        }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {

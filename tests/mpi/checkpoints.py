@@ -16,6 +16,7 @@ import time
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import layouts
 import mpi
+import sharded
 from training import FOLDER, check, finish, newest
 
 N_KILLS = int(os.environ.get("N_KILLS", 6))
@@ -69,6 +70,24 @@ for n in (2, 3):
                 lengths = [length for _, length in found]
                 check(len(found) == n and max(lengths) - min(lengths) <= 128 + 64 * n, f"{n} processes divide {name} into {lengths}")
 check(not list(folder.glob(".unfinished*")), list(folder.iterdir()))
+
+# ---- of a model in shards and stages each process writes its pieces: a changed byte is one process's ----
+split = sharded.case("split")
+one = new_folder()
+sharded.train(split, 1, one, "--max-steps", 2)
+for n, flags in ((4, ["--shards-over", 2]), (4, ["--shards-over", 2, "--shard-optimizer"]), (3, ["--shard-optimizer"]), (4, ["--stages", 2, "--shards-over", 2])):
+    folder = new_folder()
+    sharded.train(split, n, folder, "--max-steps", 2, *flags)
+    checkpoint = newest(folder)
+    check(tensors(checkpoint) == tensors(newest(one)), f"{n} processes {flags} write other files than one")
+    pieces = [one for one in json.loads((checkpoint / "progress.json").read_text())["sha256"]["optimizer.safetensors"] if "times" in one]
+    check(pieces, f"{n} processes {flags}: none writes pieces of a shard")
+    at = int(pieces[0]["first"]) + (int(pieces[0]["times"]) - 1) * int(pieces[0]["stride"])
+    altered = bytearray((checkpoint / "optimizer.safetensors").read_bytes())
+    altered[at] ^= 1
+    (checkpoint / "optimizer.safetensors").write_bytes(altered)
+    said = sharded.train(split, n, folder, "--max-steps", 3, "--resume", *flags, expect=1)
+    check(f"was altered: bytes {pieces[0]['first']} to " in said and f", {pieces[0]['bytes']} of each {pieces[0]['stride']}, of " in said, said)
 
 # ---- process 0 writes all of it where the others see other folders ----
 for flags in ([], ["--shard-optimizer"]):

@@ -64,11 +64,17 @@ def it_goes_on_in_another_layout(net):
     check(left_by(FOLDER / "turns") == net.wanted[0], "gone on with in other layouts, other bits")
 
 
+def states_are_shared_out(wide):
+    """A shard's part of each slot, among the GPUs that hold that shard."""
+    check_said(wide.agrees(4, 2, *over(2), "--shard-optimizer", check=""), "optimizer's states: at most")
+
+
 def main():
     net, relus = Case("net", NET, batch=24), Case("relus", RELUS, batch=24, replicas=1)
     relus_are_those_of_each_shard(relus)
     any_layout_has_the_bits_of_one_gpu(net)
     it_goes_on_in_another_layout(net)
+    states_are_shared_out(Case("wide", NET.replace("units: 32", "units: 64"), batch=24))
     finish()
 
 

@@ -98,9 +98,15 @@ layouts.compare("openmpi", padded, 4, [(4, 1)], *over(4))
 goes_on(padded, 6, [(2, 1, *over(2)), (3, 2), (4, 1, *over(4)), (1, 2), (6, 1, *over(2))])
 goes_on(net, 6, [(2, 1, *over(2)), (3, 2), (4, 1, *over(4)), (1, 2), (6, 1, *over(2))])
 
+# Processes with the same shards share out the optimizer's states of these: of blocks of which norms are taken, and a rest, and of what is padded.
+STATES = "--shard-optimizer"
+wide = PADDED.replace("units: 32", "units: 160").replace("f32[27, 32]", "f32[27, 160]").replace("8, 4, 1", "8, 20, 1")
+for name, text in (("wide", wide), ("lamb", re.sub(r"apply\(adam.*\)", "minimize(loss, lamb(learning_rate: 0.01, weight_decay: 0.01))", wide))):
+    goes_on(layouts.Case(name, text, 24, inputs=["a.npy", "b.npy"]), 6, [(2, 1, *over(2), STATES), (3, 2, STATES), (4, 1, *over(2), STATES), (1, 2), (6, 1, *over(2), STATES)])
+
 said = train(net, 2, new_folder(), "--epochs", 1, "--log-dir", new_folder(), "--log-histograms", 1, *over(2))
 for n, flags, words in ((2, over(3), "say a power of two up to 4"), (3, over(2), "start 2, or a multiple of that"),
-                        (2, [*over(2), "--reduce", "fast"], "--reduce=fast"), (2, [*over(2), "--shard-optimizer"], "--shard-optimizer")):
+                        (2, [*over(2), "--reduce", "fast"], "--reduce=fast"), (2, [*over(2), "--shard-parameters"], "--shard-parameters")):
     said = train(net, n, new_folder(), "--max-steps", 1, *flags, expect=1)
     check(words in said, f"{flags}: {said}")
 numbers = np.random.default_rng(1).integers(0, 20, size=(90, 3)).astype(np.int32)

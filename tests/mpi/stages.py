@@ -35,6 +35,7 @@ layouts.compare("openmpi", case("gpt", "-D", "shards=2"), 4, [(4, 1)], *stages(2
 goes_on(clipped, 6, [(2, 1, *stages(2)), (3, 2), (1, 2), (3, 1, *stages(3)), (4, 1, *stages(2))])
 goes_on(clipped, 6, [(4, 1, *stages(2), "--shard-optimizer"), (3, 2, "--shard-optimizer"), (6, 1, *stages(2), "--shard-optimizer"), (1, 2)])
 goes_on(case("lamb"), 8, [(4, 1, *stages(2), "--shard-optimizer")])
+goes_on(case("split"), 4, [(8, 1, *stages(2), "--shards-over", 2, "--shard-optimizer"), (2, 1, "--shard-optimizer"), (4, 1, *stages(2), "--shard-optimizer")])
 
 for name, old, new in (("before", "dense(a,", "dense(log(a),"), ("behind", "dense(x + Cells(x)", "dense(log(x + Cells(x))"),
                        ("update", "adam(learning_rate: 0.003)", "sgd(learning_rate: 1e38)")):

@@ -47,16 +47,20 @@ const dt_artifact *dt_session_artifact(const dt_session *session) { return &sess
 
 static bool in_parts; /* the kernel and its slot are collected, from processes that are all this one */
 
-dt_byte_range dt_ranges_of(const dt_session_options *options, const dt_artifact_variable *variable, int process) {
-    (void)options, (void)process;
-    return (dt_byte_range){0, variable->bytes};
+dt_status *dt_ranges_layout_of(const dt_artifact *artifact, const dt_session_options *options, dt_arena *arena, dt_ranges_layout *layout) {
+    (void)arena;
+    *layout = (dt_ranges_layout){artifact, options, NULL};
+    return NULL;
+}
+
+void dt_ranges_give(const dt_ranges_layout *layout, int variable, int process, dt_arena *arena, dt_strided_ranges *given) {
+    (void)layout, (void)variable, (void)process, (void)arena, (void)given; /* what is in parts is collected */
 }
 
 dt_byte_range dt_ranges_own(const dt_session *of, int variable) { return (dt_byte_range){0, of->artifact.variables[variable].bytes}; }
 
-bool dt_ranges_are_shared_out(const dt_session_options *options, const dt_artifact_variable *variable) {
-    (void)options;
-    return in_parts && variable->row_init >= 0;
+bool dt_ranges_are_shared_out(const dt_ranges_layout *layout, int variable) {
+    return in_parts && layout->artifact->variables[variable].row_init >= 0;
 }
 
 dt_status *dt_ranges_read(dt_session *of, int device, int variable, dt_byte_range range, void *data) {
@@ -164,8 +168,8 @@ static void a_state_comes_back(void **unused) {
     state.has_best = true;
     state.best = 1.0 / 3;
     state.best_step = 469;
-    dt_file_range model[] = {{0, 100, {1, 0xaf}}, {100, 20, {0xff}}}, optimizer[] = {{0, 7, {0}}};
-    state.files[DT_CHECKPOINT_MODEL] = (dt_file_ranges){2, model};
+    dt_file_range model[] = {{0, 100, 0, 1, {1, 0xaf}}, {100, 20, 30, 2, {0xff}}, {120, 10, 0, 1, {3}}}, optimizer[] = {{0, 7, 0, 1, {0}}};
+    state.files[DT_CHECKPOINT_MODEL] = (dt_file_ranges){3, model};
     state.files[DT_CHECKPOINT_OPTIMIZER] = (dt_file_ranges){1, optimizer};
     char *text = dt_checkpoint_state_print(&state);
     assert_ok(dt_checkpoint_state_parse("progress.json", text, strlen(text), &back));
@@ -184,7 +188,7 @@ static void a_state_comes_back(void **unused) {
         assert_memory_equal(&back.totals[i].integer, &totals[i].integer, 8);
     }
     assert_true(isnan(back.totals[4].number));
-    assert_int_equal(back.files[DT_CHECKPOINT_MODEL].n, 2);
+    assert_int_equal(back.files[DT_CHECKPOINT_MODEL].n, 3);
     assert_memory_equal(back.files[DT_CHECKPOINT_MODEL].items, model, sizeof model);
     assert_memory_equal(back.files[DT_CHECKPOINT_OPTIMIZER].items, optimizer, sizeof optimizer);
     dt_checkpoint_state_free(&back);
@@ -214,21 +218,27 @@ static void a_state_comes_back(void **unused) {
 static void ranges_are_one_after_another(void **unused) {
     (void)unused;
     static const struct {
-        dt_file_range ranges[2];
+        dt_file_range ranges[3];
         const char *message;
-    } wrong[] = {{{{0, 100, {0}}, {101, 9, {0}}}, "begins at byte 101, which leaves a gap: the range before it ends at byte 100"},
-                 {{{0, 100, {0}}, {99, 9, {0}}}, "begins at byte 99, which another range has too"},
-                 {{{0, 100, {0}}, {0, 100, {0}}}, "begins at byte 0, which another range has too"},
-                 {{{1, 100, {0}}, {101, 1, {0}}}, "begins at byte 1, which leaves a gap: the range before it ends at byte 0"},
-                 {{{-1, 100, {0}}, {99, 1, {0}}}, "first: expected at least 0"},
-                 {{{0, 100, {0}}, {100, 0, {0}}}, "bytes: expected at least 1"},
-                 {{{0, 100, {0}}, {100, -5, {0}}}, "bytes: expected at least 1"},
-                 {{{0, 100, {0}}, {100, INT64_MAX, {0}}}, "bytes: expected at most 9223372036854775707"}};
+    } wrong[] = {{{{0, 100, 0, 1, {0}}, {101, 9, 0, 1, {0}}}, "begins at byte 101, which leaves a gap: the range before it ends at byte 100"},
+                 {{{0, 100, 0, 1, {0}}, {99, 9, 0, 1, {0}}}, "begins at byte 99, which another range has too"},
+                 {{{0, 100, 0, 1, {0}}, {0, 100, 0, 1, {0}}}, "begins at byte 0, which another range has too"},
+                 {{{1, 100, 0, 1, {0}}, {101, 1, 0, 1, {0}}}, "begins at byte 1, which leaves a gap: the range before it ends at byte 0"},
+                 {{{-1, 100, 0, 1, {0}}, {99, 1, 0, 1, {0}}}, "first: expected at least 0"},
+                 {{{0, 100, 0, 1, {0}}, {100, 0, 0, 1, {0}}}, "bytes: expected at least 1"},
+                 {{{0, 100, 0, 1, {0}}, {100, -5, 0, 1, {0}}}, "bytes: expected at least 1"},
+                 {{{0, 100, 0, 1, {0}}, {100, INT64_MAX, 0, 1, {0}}}, "bytes: expected at most 9223372036854775707"},
+                 {{{0, 10, 30, 3, {0}}, {10, 20, 0, 1, {0}}}, "begins at byte 60, which leaves a gap: the range before it ends at byte 40"},
+                 {{{0, 10, 30, 3, {0}}, {5, 20, 30, 2, {0}}}, "begins at byte 5, which another range has too"},
+                 {{{0, 10, 30, 3, {0}}, {10, 20, 30, 3, {0}}, {9, 1, 0, 1, {0}}}, "begins at byte 9, and the range before it at byte 10"},
+                 {{{0, 10, 9, 2, {0}}, {19, 1, 0, 1, {0}}}, "stride: expected at least 10"},
+                 {{{0, 1, 2, INT64_C(1) << 40, {0}}, {1, 1, 2, INT64_C(1) << 40, {0}}}, "more than 1073741824 ranges"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         dt_checkpoint_state state = state_of(7), back;
-        dt_file_range ranges[2];
+        dt_file_range ranges[3];
         memcpy(ranges, wrong[i].ranges, sizeof ranges);
-        for (int f = 0; f < DT_CHECKPOINT_FILES; f++) state.files[f] = (dt_file_ranges){f == DT_CHECKPOINT_MODEL ? 2 : 1, ranges};
+        int n = ranges[2].times > 0 ? 3 : 2;
+        for (int f = 0; f < DT_CHECKPOINT_FILES; f++) state.files[f] = (dt_file_ranges){f == DT_CHECKPOINT_MODEL ? n : 1, ranges};
         char *text = dt_checkpoint_state_print(&state);
         assert_fails(dt_checkpoint_state_parse("p", text, strlen(text), &back), DT_DATA_LOSS, wrong[i].message);
         dt_checkpoint_state_free(&back);
@@ -243,7 +253,7 @@ static void libraries_come_back(void **unused) {
     (void)unused;
     for (int i = 0; i < 2; i++) {
         dt_checkpoint_state state = state_of(7), back;
-        dt_file_range all = {0, 100, {0}};
+        dt_file_range all = {0, 100, 0, 1, {0}};
         for (int f = 0; f < DT_CHECKPOINT_FILES; f++) state.files[f] = (dt_file_ranges){1, &all};
         assert_ok(dt_checkpoint_state_set(&state.libraries, i == 0 ? "" : NULL));
         char *text = dt_checkpoint_state_print(&state);

@@ -74,6 +74,26 @@ static void check_pieces(const dt_artifact_variable *variable, dt_byte_range ran
     }
 }
 
+/* Part [first, first + n) of each shard's tensor, byte by byte. */
+static void check_parts(const dt_artifact_variable *variable, int64_t first, int64_t n) {
+    int64_t width = (int64_t)dt_dtype_bytes(variable->tensor.dtype);
+    unsigned char seen[1024] = {0};
+    assert_true(variable->bytes <= (int64_t)sizeof seen);
+    for (int shard = 0; shard < SHARDS; shard++) {
+        dt_strided_range found[DT_SHARD_RANGES];
+        int n_found = dt_shard_ranges(variable, SHARDS, shard, (dt_byte_range){first, n}, found);
+        for (int i = 0; i < n_found; i++)
+            for (int64_t byte = 0; byte < found[i].n_bytes * found[i].times; byte++)
+                seen[found[i].first + byte / found[i].n_bytes * found[i].stride + byte % found[i].n_bytes] += (unsigned char)(1 + shard);
+    }
+    for (int64_t byte = 0; byte < variable->bytes; byte++) {
+        int64_t shard, local;
+        locate(variable, byte / width, &shard, &local);
+        local = local * width + byte % width;
+        assert_int_equal(seen[byte], local >= first && local < first + n ? 1 + shard : 0);
+    }
+}
+
 static void ranges_are_made_of_the_right_pieces(void **state) {
     (void)state;
     static const struct {
@@ -88,7 +108,10 @@ static void ranges_are_made_of_the_right_pieces(void **state) {
         variable.bytes = (int64_t)dt_dtype_bytes(cases[c].dtype);
         for (int d = 0; d < cases[c].n_dims; d++) variable.bytes *= cases[c].dims[d];
         for (int64_t first = 0; first < variable.bytes; first += 5)
-            for (int64_t n = 0; first + n <= variable.bytes; n += 7) check_pieces(&variable, (dt_byte_range){first, n});
+            for (int64_t n = 0; first + n <= variable.bytes; n += 7) {
+                check_pieces(&variable, (dt_byte_range){first, n});
+                check_parts(&variable, first, n);
+            }
     }
 }
 
@@ -582,9 +605,6 @@ static void refuse(dt_session_options options, const char *words) {
 static void what_has_a_part_of_the_model_is_refused(void **state) {
     (void)state;
     dt_session_options options = options_of("cpu:2x1", NULL);
-    options.shard_optimizer = true;
-    refuse(options, "--shard-optimizer with the model of ");
-    options = options_of("cpu:2x1", NULL);
     options.shard_parameters = true;
     refuse(options, "--shard-parameters with the model of ");
     options = options_of("cpu:2x1", NULL);

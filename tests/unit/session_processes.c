@@ -238,21 +238,30 @@ static void all_end_the_same_step(void **state) {
 /* One line, of which one process has all: which one that is the turn decides. */
 static void who_owns_all_there_is_shares_it_out(void **state) {
     thread_processes all;
+    dt_arena *arena = dt_arena_create();
     (void)state;
     thread_processes_open(&all, N_PROCESSES, 10);
     for (int turn = 0; turn < 2; turn++) {
-        const dt_artifact_variable slot = {.kind = DT_VARIABLE_SLOT,
-                                           .tensor = {.dtype = DT_F32, .row_bytes = 4 * DT_SHARE_LINE},
-                                           .bytes = 4 * DT_SHARE_LINE,
-                                           .share = {DT_SHARE_LINE, turn},
-                                           .row_init = -1};
+        dt_artifact_variable slot = {.kind = DT_VARIABLE_SLOT,
+                                     .tensor = {.dtype = DT_F32, .row_bytes = 4 * DT_SHARE_LINE},
+                                     .bytes = 4 * DT_SHARE_LINE,
+                                     .share = {DT_SHARE_LINE, turn},
+                                     .row_init = -1};
+        const dt_artifact of = {.n_shards = 1, .n_variables = 1, .variables = &slot};
         dt_session_options options = options_of("cpu", all.all[0]);
-        assert_false(dt_ranges_are_shared_out(&options, &slot));
+        const dt_ranges_layout layout = {.artifact = &of, .options = &options};
+        assert_false(dt_ranges_are_shared_out(&layout, 0));
         options.shard_optimizer = true;
-        assert_int_equal(dt_ranges_of(&options, &slot, 0).n_bytes + dt_ranges_of(&options, &slot, 1).n_bytes, slot.bytes);
-        assert_true(dt_ranges_are_shared_out(&options, &slot));
+        for (int p = 0; p < N_PROCESSES; p++) {
+            dt_strided_ranges given = {0};
+            dt_ranges_give(&layout, 0, p, arena, &given);
+            assert_int_equal(given.n, p == 1 - turn);
+            if (given.n > 0) assert_true(given.items[0].first == 0 && given.items[0].n_bytes == slot.bytes && given.items[0].times == 1);
+        }
+        assert_true(dt_ranges_are_shared_out(&layout, 0));
     }
     thread_processes_close(&all);
+    dt_arena_destroy(arena);
 }
 
 int main(void) {
