@@ -346,7 +346,8 @@ enum {
 /* Between the GPUs of all processes, one of each. */
 static dt_status *open_link(dt_session *session) {
     dt_device *device = session->executors[0].device;
-    dt_nccl_options options = {.processes = session->options.processes, .device = device, .deadline_seconds = session->options.deadline_seconds};
+    dt_nccl_options options = {
+        .processes = session->options.processes, .mesh = &session->mesh, .device = device, .deadline_seconds = session->options.deadline_seconds};
     if (session->n_processes == 1 || device->kind->attach == NULL) return NULL;
     if (session->n_executors > 1) options.refusal = "it has more than one GPU";
     if (session->options.no_libraries) options.refusal = "--library none";

@@ -116,7 +116,7 @@ dt_status *dt_session_check_stages(const dt_session_options *options, int64_t n_
         {options->by_rows != DT_BY_ROWS_NOT, name_of_rows(options->by_rows), "leave one of them out"},
         {options->fast_sums, "--reduce=fast", "leave one of them out"},
         {dt_processes_roles(options->processes).n_servers > 0, "parameter servers", "train without servers"},
-        {is_gpu, "a GPU", "use --devices cpu"},
+        {is_gpu, "a GPU", "use --shards-over, --shard-parameters or --devices cpu"},
     };
     if (options->stages == 0 || options->stages == 1) return NULL;
     if (options->stages < 0 || options->stages > DT_MOST_STAGES)

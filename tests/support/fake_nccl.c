@@ -10,6 +10,8 @@
  *   FAKE_NCCL_VERSION       22703: what it says that it is
  *   FAKE_NCCL_ERROR         1:5=6: rank 1 hears of error 6 after its fifth group
  *   FAKE_NCCL_IGNORE_WAITS  set: what follows a group does not wait for it, as if the runtime had forgotten to say so
+ *   FAKE_NCCL_ORDER         a path, to which the process appends its number: the file gets a line for each group, in the order in which they are
+ * asked for, which tests/support/nccl_order.py compares FAKE_NCCL_SWAP          1:5,2:5: the fifth group of processes 1 and 2 comes behind the sixth
  *
  * Misuse, and communicators that are neither destroyed nor aborted, are told on stderr, and the process ends with 86. */
 #include "runtime/comm/nccl/library.h"
@@ -40,7 +42,10 @@ typedef enum state {
 typedef struct communicator {
     fake_library_object object;
     char folder[PATH];
+    const struct communicator *parent; /* that it is split off, with this color and key, as the parent's split of this number; NULL: it is none */
+    int color, key, split, n_splits;
     int rank, n, n_asked, n_groups;
+    int n_asked_of[MOST_RANKS][2]; /* messages that groups asked for, by peer: received, sent */
     state state;
     bool is_busy, aborted;
     int n_sent[MOST_RANKS], n_received[MOST_RANKS]; /* messages, by peer */
@@ -215,12 +220,62 @@ static void end(void *work) {
     free(t);
 }
 
+/* ---- the order of groups ---- */
+
+/* A line: the communicator, the rank there, and of each message the direction, the peer, its number among those of both, and bytes. */
+static void note_order(const group *g) {
+    communicator *c = g->of;
+    const char *path = getenv("FAKE_NCCL_ORDER");
+    char name[PATH];
+    if (path == NULL) return;
+    snprintf(name, sizeof name, "%s%d", path, (int)getpid());
+    FILE *file = fopen(name, "a");
+    if (file == NULL) abort();
+    fprintf(file, "%s %d", strrchr(c->folder, '/') + 1, c->rank);
+    for (int m = 0; m < g->n; m++) {
+        const message *one = &g->messages[m];
+        fprintf(file, " %c%d:%d:%zu", one->sends ? 's' : 'r', one->peer, c->n_asked_of[one->peer][one->sends]++, one->bytes);
+    }
+    fprintf(file, "\n");
+    fclose(file);
+}
+
+static int submit(const char *call, const group *group);
+
+/* Whether a test wants this group of the process, of which it is number `n`, behind the next one. */
+static bool is_swapped(int process, int n) {
+    int wanted_process, wanted;
+    for (const char *rest = getenv("FAKE_NCCL_SWAP"); rest != NULL; rest = strchr(rest, ',')) {
+        if (*rest == ',') rest++;
+        if (sscanf(rest, "%d:%d", &wanted_process, &wanted) == 2 && wanted_process == process && wanted == n) return true;
+    }
+    return false;
+}
+
+static int process_of(const communicator *c) { return c->parent != NULL ? process_of(c->parent) : c->rank; }
+
+static int submit_in_order(const char *call, const group *g) {
+    static int n_groups;
+    static struct group held;
+    static const char *held_call; /* NULL: none is held back */
+    if (is_swapped(process_of(g->of), ++n_groups)) {
+        held = *g;
+        held_call = call;
+        return DT_NCCL_SUCCESS;
+    }
+    int error = submit(call, g);
+    if (error == DT_NCCL_SUCCESS && held_call != NULL) error = submit(held_call, &held);
+    held_call = NULL;
+    return error;
+}
+
 static int submit(const char *call, const group *group) {
     static const fake_cuda_shared_work how = {begin, is_done, end};
     fake_cuda_range ranges[MOST_MESSAGES];
     void *driver = dlopen(getenv("DT_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
     fake_cuda_shared_submitter *submitter = driver != NULL ? (fake_cuda_shared_submitter *)(uintptr_t)dlsym(driver, "fake_cuda_submit_shared") : NULL;
     if (submitter == NULL) return fake_library_misuse(INVALID_USAGE, "DT_CUDA_DRIVER is not the fake driver, or not loaded");
+    note_order(group);
     size_t n = 0;
     for (int m = 0; m < group->n; m++)
         if (group->messages[m].data != NULL) ranges[n++] = (fake_cuda_range){(uint64_t)(uintptr_t)group->messages[m].data, group->messages[m].bytes};
@@ -273,6 +328,43 @@ FAKE_EXPORT int ncclCommInitRankConfig(void **made, int n, dt_nccl_id id, int ra
     return DT_NCCL_IN_PROGRESS;
 }
 
+FAKE_EXPORT int ncclCommSplit(void *of, int color, int key, void **made, dt_nccl_config *config) {
+    communicator *parent = of;
+    char path[PATH + 64], what[32];
+    int error = fake_library_call(__func__);
+    if (error != 0) return error;
+    if (!may_be_asked(of)) return fake_library_misuse(INVALID_USAGE, "a communicator is split that is not ready");
+    if (config->bytes < sizeof *config || config->magic != DT_NCCL_CONFIG_MAGIC || config->blocking != 0 || color < 0)
+        return fake_library_misuse(INVALID_ARGUMENT, "a split without a color, or a configuration of a communicator that blocks");
+    communicator *c = fake_library_new(COMMUNICATOR, sizeof *c);
+    c->parent = parent, c->color = color, c->key = key, c->split = parent->n_splits++;
+    snprintf(path, sizeof path, "%s/split-%d-%d", parent->folder, c->split, parent->rank);
+    write_file(path, what, (size_t)snprintf(what, sizeof what, "%d %d", color, key));
+    parent->is_busy = true;
+    parent->n_asked = 0;
+    *made = c;
+    return DT_NCCL_IN_PROGRESS;
+}
+
+/* Once all ranks of the parent have split: who is in it, in the order of their keys. */
+static void find_members(communicator *c) {
+    int n = 0, rank = 0, color, key;
+    for (int r = 0; r < c->parent->n; r++) {
+        char path[PATH + 64];
+        snprintf(path, sizeof path, "%s/split-%d-%d", c->parent->folder, c->split, r);
+        FILE *file = fopen(path, "r");
+        if (file == NULL) return;
+        if (fscanf(file, "%d %d", &color, &key) != 2) abort();
+        fclose(file);
+        n += color == c->color;
+        rank += color == c->color && (key < c->key || (key == c->key && r < c->parent->rank));
+    }
+    c->n = n, c->rank = rank;
+    snprintf(c->folder, sizeof c->folder, "%.200s-%d-%d", c->parent->folder, c->split, c->color);
+    mkdir(c->folder, 0700);
+    mark(c, "here");
+}
+
 /* The error that a test wants of this rank, once it has had so many groups. */
 static int wanted_error(const communicator *c) {
     int rank, n, error;
@@ -286,7 +378,8 @@ FAKE_EXPORT int ncclCommGetAsyncError(void *of, int *error) {
     if (!is_valid(c)) return fake_library_misuse(INVALID_ARGUMENT, "something else than a communicator is asked for errors");
     *error = DT_NCCL_IN_PROGRESS;
     if (c->n_asked++ == 0) return DT_NCCL_SUCCESS;
-    if (c->state == JOINING && all_marked(c, "here")) c->state = READY;
+    if (c->state == JOINING && c->n == 0) find_members(c);
+    if (c->state == JOINING && c->n > 0 && all_marked(c, "here")) c->state = READY;
     if (c->state == LEAVING && all_marked(c, "leaves")) c->state = LEFT;
     if (c->state == JOINING || c->state == LEAVING) return DT_NCCL_SUCCESS;
     c->is_busy = false;
@@ -358,7 +451,7 @@ FAKE_EXPORT int ncclGroupEnd(void) {
     if (ended == NULL) return fake_library_misuse(INVALID_USAGE, "a group is ended that was not begun");
     now = NULL;
     if (ended->n > 0) {
-        error = submit("ncclGroupEnd", ended);
+        error = submit_in_order("ncclGroupEnd", ended);
         ended->of->is_busy = true;
         ended->of->n_asked = 0;
     }
@@ -383,7 +476,7 @@ FAKE_EXPORT int ncclAllReduce(const void *from, void *to, size_t n, int type, in
         sum->messages[sum->n++] = (message){true, peer, to, sum->n_bytes};
         sum->messages[sum->n++] = (message){false, peer, NULL, sum->n_bytes};
     }
-    error = submit(__func__, sum);
+    error = submit_in_order(__func__, sum);
     free(sum);
     c->is_busy = true;
     c->n_asked = 0;

@@ -16,7 +16,7 @@ dt_status *dt_nccl_library_open(dt_nccl_library *library) {
         return dt_error(DT_UNIMPLEMENTED, "NCCL is not installed: %s is in no place where such libraries lie; DT_NCCL names one elsewhere", names[0]);
 #define X(result, symbol, arguments)                                                                                                                 \
     library->symbol = (result(*) arguments)(uintptr_t)dlsym(library->handle, #symbol);                                                               \
-    if (library->symbol == NULL) return dt_error(DT_UNIMPLEMENTED, "NCCL has no %s: it is older than 2.14", #symbol);
+    if (library->symbol == NULL) return dt_error(DT_UNIMPLEMENTED, "NCCL has no %s: it is older than 2.18", #symbol);
     DT_NCCL_SYMBOLS(X)
 #undef X
     DT_TRY(dt_nccl_error(library, NULL, "ncclGetVersion", library->ncclGetVersion(&library->version)));

@@ -48,6 +48,7 @@ typedef struct dt_nccl_config {
     X(const char *, ncclGetLastError, (void *))                                                                                                      \
     X(int, ncclGetUniqueId, (dt_nccl_id *))                                                                                                          \
     X(int, ncclCommInitRankConfig, (void **, int, dt_nccl_id, int, dt_nccl_config *))                                                                \
+    X(int, ncclCommSplit, (void *, int, int, void **, dt_nccl_config *))                                                                             \
     X(int, ncclCommGetAsyncError, (void *, int *))                                                                                                   \
     X(int, ncclCommFinalize, (void *))                                                                                                               \
     X(int, ncclCommDestroy, (void *))                                                                                                                \

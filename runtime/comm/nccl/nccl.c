@@ -14,11 +14,18 @@
 
 static const double ABORT_SECONDS = 3; /* how long NCCL may take to end what is under way */
 
+enum {
+    ALL = DT_N_AXES, /* processes; before it those along each axis */
+    N_COMMUNICATORS
+};
+
 typedef struct nccl_link {
     dt_link link;
     dt_nccl_library library;
     dt_link_kind kind; /* with the library's name */
-    void *communicator;
+    dt_mesh mesh;
+    void *communicators[N_COMMUNICATORS]; /* NULL: nobody needs one, or it was aborted */
+    bool aborted;
     dt_processes *processes;
     double deadline_seconds;
 } nccl_link;
@@ -29,6 +36,19 @@ static const dt_step_context at_start = {.step = "start"};
 
 /* ---- waiting ---- */
 
+/* What a communicator is at; of several, what is wrong or else in progress. */
+static int ask_all(const nccl_link *self) {
+    int all = DT_NCCL_SUCCESS;
+    for (int c = 0; c < N_COMMUNICATORS; c++) {
+        int error = DT_NCCL_SUCCESS;
+        if (self->communicators[c] == NULL) continue;
+        int asked = self->library.ncclCommGetAsyncError(self->communicators[c], &error);
+        if (asked != DT_NCCL_SUCCESS) error = asked;
+        if (all == DT_NCCL_SUCCESS || (all == DT_NCCL_IN_PROGRESS && error != DT_NCCL_SUCCESS)) all = error;
+    }
+    return all;
+}
+
 /* Until what `call` began is done, which returned `error`. */
 static dt_status *settle(nccl_link *self, const char *call, int error) {
     double end = dt_seconds_now() + self->deadline_seconds;
@@ -38,17 +58,29 @@ static dt_status *settle(nccl_link *self, const char *call, int error) {
             return dt_error(DT_ABORTED, "%s, %s: not done after %g s; NCCL_DEBUG=INFO says what it does", self->library.name, call,
                             self->deadline_seconds);
         nanosleep(&(struct timespec){.tv_nsec = 20 * 1000}, NULL);
-        int asked = self->library.ncclCommGetAsyncError(self->communicator, &error);
-        if (asked != DT_NCCL_SUCCESS) error = asked;
+        error = ask_all(self);
     }
-    return dt_nccl_error(&self->library, self->communicator, call, error);
+    return dt_nccl_error(&self->library, self->communicators[ALL], call, error);
 }
 
 /* ---- the link ---- */
 
+/* The communicator that the run's process `peer` is in as well, and its rank there. */
+static void *shared_with(const nccl_link *self, int peer, int *rank) {
+    for (int axis = 0; axis < DT_N_AXES; axis++) {
+        const dt_process_roles *roles = &self->mesh.axes[axis];
+        for (*rank = 0; *rank < roles->n_processes; ++*rank)
+            if (self->communicators[axis] != NULL && dt_process_rank(*roles, *rank) == peer) return self->communicators[axis];
+    }
+    *rank = peer;
+    return self->communicators[ALL];
+}
+
 static int start_message(const nccl_link *self, void *queue, const dt_message *message) {
-    if (message->sends) return self->library.ncclSend(message->data, message->bytes, DT_NCCL_INT8, message->peer, self->communicator, queue);
-    return self->library.ncclRecv(message->data, message->bytes, DT_NCCL_INT8, message->peer, self->communicator, queue);
+    int rank;
+    void *communicator = shared_with(self, message->peer, &rank);
+    if (message->sends) return self->library.ncclSend(message->data, message->bytes, DT_NCCL_INT8, rank, communicator, queue);
+    return self->library.ncclRecv(message->data, message->bytes, DT_NCCL_INT8, rank, communicator, queue);
 }
 
 static dt_status *was_aborted(const nccl_link *self) { return dt_error(DT_FAILED_PRECONDITION, "%s was aborted", self->library.name); }
@@ -56,12 +88,12 @@ static dt_status *was_aborted(const nccl_link *self) { return dt_error(DT_FAILED
 /* The group is ended after an error too, or the thread would stay in it. */
 static dt_status *transfer(dt_link *link, void *queue, const dt_message *messages, int n) {
     nccl_link *self = link_of(link);
-    if (self->communicator == NULL) return was_aborted(self);
+    if (self->aborted) return was_aborted(self);
     DT_TRY(settle(self, "ncclGroupStart", self->library.ncclGroupStart()));
     dt_status *status = NULL;
     for (int m = 0; m < n && status == NULL; m++)
-        status =
-            dt_nccl_error(&self->library, self->communicator, messages[m].sends ? "ncclSend" : "ncclRecv", start_message(self, queue, &messages[m]));
+        status = dt_nccl_error(&self->library, self->communicators[ALL], messages[m].sends ? "ncclSend" : "ncclRecv",
+                               start_message(self, queue, &messages[m]));
     return dt_status_first(status, settle(self, "ncclGroupEnd", self->library.ncclGroupEnd()));
 }
 
@@ -76,29 +108,27 @@ static int type_of(dt_dtype dtype) {
 
 static dt_status *all_reduce(dt_link *link, void *queue, dt_dtype dtype, void *data, size_t n) {
     nccl_link *self = link_of(link);
-    if (self->communicator == NULL) return was_aborted(self);
-    return settle(self, "ncclAllReduce", self->library.ncclAllReduce(data, data, n, type_of(dtype), DT_NCCL_SUM, self->communicator, queue));
+    if (self->aborted) return was_aborted(self);
+    return settle(self, "ncclAllReduce", self->library.ncclAllReduce(data, data, n, type_of(dtype), DT_NCCL_SUM, self->communicators[ALL], queue));
 }
 
 /* Whoever asks is alive, and its device has a deadline of its own: so it gets on. */
 static dt_status *check(dt_link *link) {
     nccl_link *self = link_of(link);
-    int error = DT_NCCL_SUCCESS;
     dt_progress_count(dt_processes_progress(self->processes));
     DT_TRY(dt_processes_status(self->processes));
-    if (self->communicator == NULL) return NULL;
-    DT_TRY(dt_nccl_error(&self->library, NULL, "ncclCommGetAsyncError", self->library.ncclCommGetAsyncError(self->communicator, &error)));
-    return dt_nccl_error(&self->library, self->communicator, "what GPUs exchange", error);
+    return self->aborted ? NULL : dt_nccl_error(&self->library, self->communicators[ALL], "what GPUs exchange", ask_all(self));
 }
 
 typedef struct aborting {
     int (*abort)(void *communicator);
-    void *communicator;
+    void *communicators[N_COMMUNICATORS];
 } aborting;
 
 static void *run_abort(void *argument) {
     aborting *work = argument;
-    work->abort(work->communicator);
+    for (int c = 0; c < N_COMMUNICATORS; c++)
+        if (work->communicators[c] != NULL) work->abort(work->communicators[c]);
     dt_release(work);
     return NULL;
 }
@@ -108,27 +138,32 @@ static void abort_link(dt_link *link) {
     nccl_link *self = link_of(link);
     aborting *work = dt_allocate_zeroed(1, sizeof *work);
     pthread_t thread;
-    if (self->communicator == NULL || work == NULL) {
+    if (self->aborted || work == NULL) {
         dt_release(work);
         return;
     }
-    *work = (aborting){self->library.ncclCommAbort, self->communicator};
-    self->communicator = NULL;
+    work->abort = self->library.ncclCommAbort;
+    memcpy(work->communicators, self->communicators, sizeof work->communicators);
+    memset(self->communicators, 0, sizeof self->communicators);
+    self->aborted = true;
     if (pthread_create(&thread, NULL, run_abort, work) != 0)
         dt_release(work);
     else if (!dt_thread_join(thread, ABORT_SECONDS))
         pthread_detach(thread);
 }
 
+/* What all were split off comes last. */
 static void close_link(dt_link *link) {
     nccl_link *self = link_of(link);
-    if (self->communicator != NULL) {
-        dt_status *status = settle(self, "ncclCommFinalize", self->library.ncclCommFinalize(self->communicator));
+    for (int c = 0; c < N_COMMUNICATORS && !self->aborted; c++) {
+        if (self->communicators[c] == NULL) continue;
+        dt_status *status = settle(self, "ncclCommFinalize", self->library.ncclCommFinalize(self->communicators[c]));
         if (status == NULL)
-            self->library.ncclCommDestroy(self->communicator);
+            self->library.ncclCommDestroy(self->communicators[c]);
         else
             abort_link(link);
         dt_status_free(status);
+        self->communicators[c] = NULL;
     }
     dt_release(self);
 }
@@ -200,12 +235,25 @@ static dt_status *share_id(const dt_nccl_options *options, const dt_nccl_library
     return NULL;
 }
 
+/* All processes split by one axis after another; where one is that of all, nobody does. */
+static dt_status *split(nccl_link *self, dt_nccl_config *config) {
+    void *all = self->communicators[ALL];
+    for (int axis = 0; axis < DT_N_AXES; axis++) {
+        const dt_process_roles *roles = &self->mesh.axes[axis];
+        if (roles->n_processes == 1 || roles->n_processes == dt_processes_count(self->processes)) continue;
+        int error = self->library.ncclCommSplit(all, dt_process_rank(*roles, 0), roles->process, &self->communicators[axis], config);
+        DT_TRY(settle(self, "ncclCommSplit", error));
+    }
+    return NULL;
+}
+
 static dt_status *join(nccl_link *self, const dt_nccl_id *id) {
     dt_nccl_config config = {.bytes = sizeof config, .magic = DT_NCCL_CONFIG_MAGIC, .version = DT_NCCL_CONFIG_VERSION, .blocking = 0};
     int n = dt_processes_count(self->processes), process = dt_processes_number(self->processes);
-    dt_processes_await(self->processes, &at_start, "NCCL's communicator");
-    int error = self->library.ncclCommInitRankConfig(&self->communicator, n, *id, process, &config);
+    dt_processes_await(self->processes, &at_start, "NCCL's communicators");
+    int error = self->library.ncclCommInitRankConfig(&self->communicators[ALL], n, *id, process, &config);
     dt_status *status = settle(self, "ncclCommInitRankConfig", error);
+    if (status == NULL) status = split(self, &config);
     dt_processes_await(self->processes, NULL, NULL);
     if (status == NULL || dt_status_code(status) == DT_ABORTED) return status;
     dt_status *longer = dt_error(dt_status_code(status), "%s; DT_NCCL=none does without it", dt_status_message(status));
@@ -219,6 +267,7 @@ static dt_status *open_link(const dt_nccl_options *options, const dt_nccl_librar
     *made = (nccl_link){.link.kind = &made->kind,
                         .library = *library,
                         .kind = {made->library.name, transfer, all_reduce, check, abort_link, close_link},
+                        .mesh = *options->mesh,
                         .processes = options->processes,
                         .deadline_seconds = options->deadline_seconds};
     dt_status *status = join(made, id);
