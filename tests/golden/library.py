@@ -128,6 +128,23 @@ def losses():
     loss("tversky_arguments", "tversky", lambda y, x: k.tversky(y, x, axis=(1,), **arguments), share(3, 4), share(3, 4), **arguments)
 
 
+def of_several(name, call, f, x, others, named=None, **arguments):
+    """A function of an input and of others: numbers, by which there are gradients too, or whole numbers. named: the parameter of the first one."""
+    x_and_numbers = [x] + [other for other in others.values() if other.dtype == np.float64]
+    def both(x, *numbers):
+        rest = iter(numbers)
+        return f(x, *(next(rest) if other.dtype == np.float64 else other for other in others.values()))
+
+    output, pullback = jax.vjp(both, *x_and_numbers)
+    cotangent = normal(*output.shape)
+    of_x, *of_numbers = pullback(jax.numpy.asarray(cotangent))
+    tensors = {"input": x, "output": output, "cotangent": cotangent, "gradient/input": of_x}
+    tensors |= {f"argument/{key}": other for key, other in others.items()}
+    tensors |= {f"gradient/argument/{key}": g for key, g in zip([key for key, other in others.items() if other.dtype == np.float64], of_numbers)}
+    updated, rate = made.trained(lambda _, x: f(x, *others.values()), [], [], x, cotangent)
+    made.keep(name, "layer", call, arguments, tensors | updated, rate=rate, **({"named": named} if named else {}))
+
+
 def rotated(x):
     """Rotary positions by KerasHub, of heads: [B, N, T, D]."""
     import keras_hub
@@ -202,13 +219,7 @@ def attention():
         query, key, value = normal(2, 2, 4, 3), normal(2, 2, positions, 3), normal(2, 2, positions, 3)
         turned = lambda x: ops.transpose(x, (0, 2, 1, 3))
         f = lambda *x: turned(ops.dot_product_attention(*map(turned, x), is_causal=arguments.get("causal", False)))
-        output, pullback = jax.vjp(f, query, key, value)
-        cotangent = normal(*output.shape)
-        of_query, of_key, of_value = pullback(jax.numpy.asarray(cotangent))
-        tensors = {"input": query, "argument/key": key, "argument/value": value, "output": output, "cotangent": cotangent}
-        tensors |= {"gradient/input": of_query, "gradient/argument/key": of_key, "gradient/argument/value": of_value}
-        updated, rate = made.trained(lambda _, x: f(x, key, value), [], [], query, cotangent)
-        made.keep(name, "layer", "scaled_dot_product_attention", arguments, tensors | updated, rate=rate)
+        of_several(name, "scaled_dot_product_attention", f, query, {"key": key, "value": value}, **arguments)
 
     products("dot_products", 5)
     products("dot_products_causal", 4, causal=True)
@@ -315,7 +326,71 @@ def schedules():
     schedule("multiplied", "multiplied", of_torch(both), 9, schedules=factors)
 
 
-GROUPS = {make.__name__: make for make in (pooling, normalisation, activations, losses, attention, optimizers, averages, schedules)}
+def images():
+    """Keras resizes on JAX; pixels out of channels and back by its operations."""
+    ops = keras.ops
+    image = normal(2, 5, 6, 2)
+    for method in ("nearest", "bilinear"):
+        for size in ([9, 4], [10, 18], [3, 3], [5, 7]):
+            to = lambda x: ops.image.resize(x, size, interpolation=method)
+            function(f"resize_{method}_{size[0]}_{size[1]}", "resize", to, image, size=size, method=method)
+    same = {"method": "interpolation"}
+    layer("up_sampling2d_bilinear", "up_sampling2d", image, keras.layers.UpSampling2D, names=same, size=[2, 3], method="bilinear")
+    for size in (2, 3):
+        function(f"depth_to_space_{size}", "depth_to_space", lambda x: ops.depth_to_space(x, size), normal(2, 2, 3, 2 * size * size), size=size)
+        function(f"space_to_depth_{size}", "space_to_depth", lambda x: ops.space_to_depth(x, size), normal(2, 2 * size, 3 * size, 2), size=size)
+
+
+def running():
+    """Products and sums of exponentials so far, by JAX; a 0 and an equal pair among them."""
+    x = normal(3, 4, 7, scale=0.5)
+    x[0, 0, 2] = x[1, 2, 3] = x[1, 2, 5] = 0
+    x[2, 1, 1] = x[2, 1, 2]
+    for call, of_jax in (("cumprod", jax.lax.cumprod), ("cumlogsumexp", jax.lax.cumlogsumexp)):
+        function(call, call, lambda x: of_jax(x, axis=2), x)
+        function(f"{call}_reverse", call, lambda x: of_jax(x, axis=1, reverse=True), x, axis=1, reverse=True)
+    function("logsumexp", "logsumexp", lambda x: jax.nn.logsumexp(x, axis=1), 60 * x, axis=1)
+    of_several("logaddexp", "logaddexp", jax.numpy.logaddexp, 40 * x, {"y": 20 * normal(3, 4, 7)})
+
+
+def segments():
+    """Of rows of their own, by JAX over each; no edge leads to node 3."""
+    segment = np.array([[0, 2, 2, 0, 4, 2], [1, 1, 1, 1, 1, 4], [4, 0, 1, 2, 1, 0]], np.int32)
+    of = lambda f: jax.vmap(lambda x, i: f(x, i, num_segments=5))
+    for name, x in (("", distinct(3, 6, 2)), ("_vector", distinct(3, 6))):
+        of_several(f"segment_sum{name}", "segment_sum", of(jax.ops.segment_sum), x, {"segment": segment}, n=5)
+        most = lambda x, i: jax.numpy.maximum(of(jax.ops.segment_max)(x, i), -9)
+        of_several(f"segment_max{name}", "segment_max", most, x, {"segment": segment}, n=5, empty=-9.0)
+
+        def softmax(x, segment):
+            e = jax.numpy.exp(x)
+            return e / jax.vmap(lambda t, i: t[i])(of(jax.ops.segment_sum)(e, segment), segment)
+
+        of_several(f"segment_softmax{name}", "segment_softmax", softmax, 20 * x, {"segment": segment}, n=5)
+
+
+def alignments():
+    """Keras's loss of sequences, and PyTorch's, which has to say the same."""
+
+    def case(name, label, label_length, logit_length, blank=0, classes=5, positions=7, lengths=True):
+        x = normal(len(label), positions, classes)
+        f = lambda x, label, *lengths: keras.ops.ctc_loss(label, x, label_length, logit_length, mask_index=blank)
+        of_torch = torch.nn.functional.ctc_loss(
+            torch.tensor(x).log_softmax(-1).transpose(0, 1), *map(torch.tensor, (label, logit_length, label_length)), blank=blank, reduction="none"
+        )
+        assert np.allclose(f(x, label), of_torch.numpy(), rtol=1e-9), name
+        others = {"label": label} | ({"label_length": label_length, "logit_length": logit_length} if lengths else {})
+        of_several(name, "ctc_loss", f, x, others, named="logits", **({"blank": blank} if blank else {}))
+
+    lengths = lambda *n: np.array(n, np.int32)
+    case("ctc", np.array([[1, 2, 3], [2, 2, 4], [4, 1, 4]], np.int32), lengths(3, 3, 3), lengths(7, 7, 7), lengths=False)
+    label = np.array([[1, 1, 1], [3, 0, 0], [0, 0, 0], [2, 4, 0]], np.int32)
+    case("ctc_lengths", label, lengths(3, 1, 0, 2), lengths(5, 7, 4, 2))
+    case("ctc_blank", np.array([[1, 1, 2], [3, 0, 3]], np.int32), lengths(3, 2), lengths(6, 7), blank=4)
+
+
+MADE = (pooling, normalisation, activations, losses, attention, optimizers, averages, schedules, images, running, segments, alignments)
+GROUPS = {make.__name__: make for make in MADE}
 
 
 def main():

@@ -90,13 +90,14 @@ class Layer(Case):
     def text(self):
         mode = f", training: {literal(self.mode)}" if self.mode is not None else ""
         more = "".join(f", {name}: {self.type('argument/' + name)}" for name in self.inputs)
-        given = self.arguments | {name: name + (" > 0" if self.tensors["argument/" + name].dtype == np.int32 else "") for name in self.inputs}
+        given = self.arguments | {name: name + (" > 0" if name == "mask" else "") for name in self.inputs}
+        x_named = f"{self.row['named']}: x" if "named" in self.row else "x"
         results = {name: f"grad(total, {name})" for name in ("input", *self.inputs) if self.gradient(name) in self.tensors}
         results |= {f"gradient_{name.replace('/', '_')}": f"grad(total, {self.path(name)})" for name in self.parameters}
         shift, x = self.shift()
         training, updated = self.training("square(output - cotangent)")
         gradients = "".join(f"    of_{name} = {value}\n" for name, value in results.items())  # before the parameters change
-        return f"""{shift}model {self.model}(x: {self.type('input')}{more}) {{ return {call(self.row['call'], given, ['x'])} }}
+        return f"""{shift}model {self.model}(x: {self.type('input')}{more}) {{ return {call(self.row['call'], given, [x_named])} }}
 step {self.step}(input: {self.type('input')}{more}, cotangent: {self.type('cotangent')}) {{
     output = {self.model}({', '.join([x, *self.inputs])}{mode})
     total = sum(output * cotangent)
@@ -231,4 +232,4 @@ def load(most=24):
     """Programs of at most so many cases: pairs of a text and a list."""
     cases = [KINDS[row["kind"]](row, tensors, number) for number, (row, tensors) in enumerate(rows())]
     chunks = [cases[first : first + most] for first in range(0, len(cases), most)]
-    return [("use nn, losses, optimizers, schedules\n" + PROBE + "".join(case.text() for case in chunk), chunk) for chunk in chunks]
+    return [("use nn, losses, optimizers, schedules, images, ordering, segments\n" + PROBE + "".join(case.text() for case in chunk), chunk) for chunk in chunks]
