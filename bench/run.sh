@@ -9,6 +9,7 @@
 #       memory       peak memory of training         bench/memory.py
 #       size         of the executable               bench/size.py
 #       epoch        an epoch of the CNN             bench/epoch.py
+#       peak         steps beside the peak           bench/peak.py
 #       second       a network of odd shapes         bench/second.py
 #       elementwise  functions and chains of them    bench/elementwise.py
 #       passes       the worth of each pass          bench/passes.py
@@ -42,18 +43,18 @@ declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_st
                     [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order [front_end]=front_end
                     [processes]=processes [shares]=shares [mesh]=mesh [stages]=stages [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire [images]=images
                     [recurrent]=recurrent_step [embedding]=embedding [serve]=serve [text]=text [python]=python_step [depthwise]=depthwise [servers]=servers [asynchronous]=asynchronous [rows]=rows
-                    [compile]=compile_time [resnet]=resnet_step)
+                    [compile]=compile_time [resnet]=resnet_step [peak]=peak)
 pairs=3
 tables=()
 peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,34s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,35s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order front_end processes shares mesh stages recurrent bert gpt images embedding serve text python depthwise compile resnet servers asynchronous rows)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch peak second elementwise passes order front_end processes shares mesh stages recurrent bert gpt images embedding serve text python depthwise compile resnet servers asynchronous rows)
 for table in "${tables[@]}"; do
     case $table in cnn | perceptron | start | memory | epoch | processes | shares | mesh | stages | recurrent | bert | gpt | embedding | serve | text | python | depthwise | compile | resnet | servers | rows) peers=yes ;; esac
 done

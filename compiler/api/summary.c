@@ -187,12 +187,22 @@ static void print_precisions(dt_text *text, const dt_function *function) {
     }
 }
 
-static void print_step(dt_text *text, const dt_compilation *compilation, const dt_step *step, dt_flops flops, int64_t shared_bytes) {
+/* Of a step: as it is written, and without what `shrink` finds that nobody reads. */
+typedef struct arithmetic {
+    dt_flops as_written, read;
+} arithmetic;
+
+static void print_step(dt_text *text, const dt_compilation *compilation, const dt_step *step, arithmetic flops, int64_t shared_bytes) {
     const dt_plan *plan = plan_of(compilation, step->function);
     dt_text_format(text, "\nstep %s%s%s: %d kernel%s\n  arithmetic ", step->name, step->data ? " from " : "", step->data ? step->data : "",
                    plan->n_kernels, dt_plural(plan->n_kernels));
-    dt_flops_print(text, flops);
+    dt_flops_print(text, flops.as_written);
     dt_text_append(text, ", as written");
+    if (flops.read.per_row < 0.99 * flops.as_written.per_row) {
+        dt_text_append(text, "; ");
+        dt_flops_print(text, flops.read);
+        dt_text_append(text, " of what is read");
+    }
     print_precisions(text, step->function);
     dt_text_append(text, "\n");
     print_memory(text, plan, shared_bytes);
@@ -225,7 +235,7 @@ static void print_tables(dt_text *text, const dt_compilation *compilation) {
 /* What a summary is made of. */
 typedef struct found {
     const dt_compilation *compilation;
-    const dt_flops *flops; /* of each step */
+    const arithmetic *flops; /* of each step */
     const dt_text *text;
 } found;
 
@@ -280,7 +290,7 @@ static void *keep_all(dt_arena *arena, const void *context) {
     const dtc_step **steps = DT_NEW_ARRAY(arena, const dtc_step *, n_steps);
     for (size_t i = 0; i < n_layers; i++) layers[i] = keep_layer(arena, &module->layers.items[i]);
     for (size_t i = 0; i < n_variables; i++) variables[i] = keep_variable(arena, &module->variables.items[i]);
-    for (size_t i = 0; i < n_steps; i++) steps[i] = keep_step(arena, found->compilation, &module->steps.items[i], found->flops[i]);
+    for (size_t i = 0; i < n_steps; i++) steps[i] = keep_step(arena, found->compilation, &module->steps.items[i], found->flops[i].as_written);
     *summary = (dtc_summary){.name = dt_arena_string(arena, module->name),
                              .text = dt_arena_string(arena, found->text->data),
                              .layers = layers,
@@ -296,13 +306,23 @@ void dtc_summary_free(dtc_summary *summary) { dt_api_release(summary); }
 
 /* ---- the call ---- */
 
-/* Arithmetic of each step as written, gradients included: what comes of a copy of the program of which everything is computed. */
-static dt_status *count_as_written(dt_api_call *call, const dt_module *module, dt_flops *flops) {
+/* Arithmetic of each step, gradients included, of a copy of the program with these passes left out. */
+static dt_status *count(dt_api_call *call, const dt_module *module, dt_switches off, dt_flops *flops) {
     dt_arena *arena = call->arena;
-    dt_compilation copy = {.arena = arena, .off = 1u << DT_SWITCH_SHRINK | 1u << DT_SWITCH_SINK};
+    dt_compilation copy = {.arena = arena, .off = off};
     DT_TRY(dt_module_copy(arena, module, &copy.module));
     DT_TRY(dt_api_run_passes(call, &copy, &(dt_passes_options){.stop_after = "simplify"}));
     for (size_t i = 0; i < module->steps.n; i++) flops[i] = dt_flops_of_function(arena, copy.module->steps.items[i].function);
+    return NULL;
+}
+
+static dt_status *count_steps(dt_api_call *call, const dt_module *module, arithmetic *steps) {
+    const dt_switches sink = 1u << DT_SWITCH_SINK;
+    dt_flops *flops = DT_NEW_ARRAY(call->arena, dt_flops, module->steps.n);
+    DT_TRY(count(call, module, sink | 1u << DT_SWITCH_SHRINK, flops));
+    for (size_t i = 0; i < module->steps.n; i++) steps[i].as_written = flops[i];
+    DT_TRY(count(call, module, sink, flops));
+    for (size_t i = 0; i < module->steps.n; i++) steps[i].read = flops[i];
     return NULL;
 }
 
@@ -311,8 +331,8 @@ static dt_status *work(dt_api_call *call, void *context) {
     dt_module *module;
     DT_TRY(dt_api_load(call, &module));
     dt_compilation compilation = {.arena = arena, .module = module};
-    dt_flops *flops = DT_NEW_ARRAY(arena, dt_flops, module->steps.n);
-    DT_TRY(count_as_written(call, module, flops));
+    arithmetic *flops = DT_NEW_ARRAY(arena, arithmetic, module->steps.n);
+    DT_TRY(count_steps(call, module, flops));
     dt_status *status = dt_api_run_passes(call, &compilation, &(dt_passes_options){0});
     DT_TRY(dt_status_first(status, dt_api_report_warnings(call, &compilation, status == NULL)));
     dt_text text = {.arena = arena};
