@@ -305,7 +305,11 @@ dt_status *dt_infer_concatenate(dt_arena *arena, const dt_op *op, dt_value *cons
     for (int k = 0; k < n_operands; k++) {
         dt_shape x = operands[k]->shape;
         bool fits = x.rank == first.rank;
-        for (int d = 0; fits && d < x.rank; d++) fits = d == axis ? !dt_dim_is_symbol(x.dims[d]) : x.dims[d] == first.dims[d];
+        for (int d = 0; fits && d < x.rank; d++) fits = d == axis || x.dims[d] == first.dims[d];
+        if (fits && dt_dim_is_symbol(x.dims[axis]))
+            return dt_error(DT_INVALID_ARGUMENT,
+                            "concatenate along axis %" PRId64 ": that is the batch of operand %d, %s, to which no rows can be added", axis, k,
+                            dt_type_text(arena, operands[k]));
         if (!fits)
             return dt_error(DT_INVALID_ARGUMENT, "concatenate along axis %" PRId64 ": operand %d, %s, does not fit to the first, %s", axis, k,
                             dt_type_text(arena, operands[k]), dt_type_text(arena, operands[0]));

@@ -36,6 +36,16 @@ int dt_diagnostics_add_file(dt_diagnostics *diagnostics, const char *name, const
 
 const char *dt_diagnostics_file_name(const dt_diagnostics *diagnostics, int file) { return diagnostics->files.items[file].name; }
 
+/* The text, in which U+FFFD stands for each byte that is of no character: programs may quote anything. */
+static const char *as_utf8(dt_arena *arena, const char *text) {
+    dt_text made = {.arena = arena};
+    for (size_t n; *text != '\0'; text += n > 0 ? n : 1) {
+        n = dt_text_character_bytes(text);
+        dt_text_append_bytes(&made, n > 0 ? text : "\xef\xbf\xbd", n > 0 ? n : 3);
+    }
+    return made.data != NULL ? made.data : "";
+}
+
 const char *dt_diagnostics_line(const dt_diagnostics *diagnostics, int file, int line) {
     const char *at = diagnostics->files.items[file].text;
     for (int i = 1; i < line && *at != '\0'; at++)
@@ -68,7 +78,7 @@ static dt_diagnostic *keep(dt_diagnostics *diagnostics, dt_diagnostic found) {
 dt_diagnostic *dt_diagnostics_swallowed(dt_diagnostics *diagnostics) { return &diagnostics->swallowed; }
 
 dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *diagnostics, dt_span span, const char *format, va_list arguments) {
-    const char *message = dt_arena_vformat(diagnostics->arena, format, arguments);
+    const char *message = as_utf8(diagnostics->arena, dt_arena_vformat(diagnostics->arena, format, arguments));
     dt_diagnostic *kept = keep(diagnostics, (dt_diagnostic){.severity = DT_SEVERITY_ERROR, .span = span, .message = message});
     return kept != NULL ? kept : &diagnostics->swallowed;
 }
@@ -91,7 +101,7 @@ dt_diagnostic *dt_diagnostics_vwarn(dt_diagnostics *diagnostics, dt_warning_kind
         is_allowed = allowed->silences = true;
     }
     if (is_allowed) return &diagnostics->swallowed;
-    const char *message = dt_arena_vformat(diagnostics->arena, format, arguments);
+    const char *message = as_utf8(diagnostics->arena, dt_arena_vformat(diagnostics->arena, format, arguments));
     dt_diagnostic *kept = keep(diagnostics, (dt_diagnostic){.severity = DT_SEVERITY_WARNING, .warning = warning, .span = span, .message = message});
     return kept != NULL ? kept : &diagnostics->swallowed;
 }
@@ -135,7 +145,7 @@ dt_allowed *dt_diagnostics_allowed(const dt_diagnostics *diagnostics, size_t *n)
 static void add_remark(dt_diagnostic *diagnostic, bool is_help, const char *format, va_list arguments) {
     if (diagnostic->diagnostics == NULL) return;
     dt_arena *arena = diagnostic->diagnostics->arena;
-    dt_remark added = {is_help, dt_arena_vformat(arena, format, arguments)};
+    dt_remark added = {is_help, as_utf8(arena, dt_arena_vformat(arena, format, arguments))};
     dt_list_push(arena, &diagnostic->remarks, added);
 }
 
@@ -179,7 +189,7 @@ static int by_place(const void *a, const void *b) {
 /* The line and carets below the span. A tab stays a tab, a character of several bytes is one column wide. */
 static void print_source_line(dt_text *text, const dt_diagnostics *diagnostics, dt_span span) {
     const char *line = dt_diagnostics_line(diagnostics, span.file, span.line);
-    dt_text_format(text, "%5d | %s\n      | ", span.line, line);
+    dt_text_format(text, "%5d | %s\n      | ", span.line, as_utf8(diagnostics->arena, line));
     int n_line = (int)strlen(line);
     for (int i = 0; i < span.column - 1 && i < n_line; i++)
         if (((unsigned char)line[i] & 0xc0) != 0x80) dt_text_append(text, line[i] == '\t' ? "\t" : " ");

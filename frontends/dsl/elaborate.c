@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -421,24 +422,56 @@ void dt_note_hidden(dt_elaborator *e, dt_diagnostic *error, const dt_callee *cal
 /* What to write for a name of Keras's, PyTorch's or NumPy's; NULL: it is none. */
 static const char *find_foreign(const char *name) {
     static const struct {
-        const char *theirs, *ours;
+        const char *theirs, *help;
     } names[] = {
-#define FOREIGN(theirs, ours) {#theirs, ours},
+#define FOREIGN(theirs, ours) {#theirs, "here that is " ours},
+#define FOREIGN_LINE(theirs, ours) {#theirs, "here that is a line of a step: " ours},
+#define FOREIGN_MODULE(theirs) {#theirs, "functions stand alone here: relu(x), mean(x)"},
+#define FOREIGN_PARAMETER(theirs, ours)
 #include "frontends/dsl/foreign_names.def"
 #undef FOREIGN
+#undef FOREIGN_LINE
+#undef FOREIGN_MODULE
+#undef FOREIGN_PARAMETER
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].theirs, name) == 0) return names[i].help;
+    return NULL;
+}
+
+const char *dt_foreign_parameter(const char *name) {
+    static const struct {
+        const char *theirs, *ours;
+    } names[] = {
+#define FOREIGN(theirs, ours)
+#define FOREIGN_LINE(theirs, ours)
+#define FOREIGN_MODULE(theirs)
+#define FOREIGN_PARAMETER(theirs, ours) {#theirs, #ours},
+#include "frontends/dsl/foreign_names.def"
+#undef FOREIGN
+#undef FOREIGN_LINE
+#undef FOREIGN_MODULE
+#undef FOREIGN_PARAMETER
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].theirs, name) == 0) return names[i].ours;
     return NULL;
 }
 
-void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *name) {
-    name_list names = {0};
-    const char *ours = find_foreign(name);
-    if (ours != NULL) {
-        dt_diagnostic_help(diagnostic, "here that is %s", ours);
-        return;
+/* A class's name as that of a function: "MaxPool2D" is "max_pool2d", with `parted`, or "maxpool2d". */
+static const char *without_capitals(dt_elaborator *e, const char *name, bool parted) {
+    dt_text text = {.arena = e->arena};
+    for (const char *at = name; *at != '\0'; at++) {
+        if (parted && at > name && isupper((unsigned char)*at) && islower((unsigned char)at[-1])) dt_text_append(&text, "_");
+        char small = (char)tolower((unsigned char)*at);
+        dt_text_append_bytes(&text, &small, 1);
     }
+    return text.data;
+}
+
+/* The names that are known where the elaborator is. */
+static name_list list_known_names(dt_elaborator *e) {
+    name_list names = {0};
     for (const dt_binding *b = e->frame->scope; b != NULL; b = b->outer)
         if (!b->unknown) dt_list_push(e->arena, &names, b->name);
     const dt_file *file = e->frame->file;
@@ -449,22 +482,42 @@ void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *na
     for (size_t i = 0; i < sizeof ambient / sizeof *ambient; i++) dt_list_push(e->arena, &names, ambient[i]);
     for (int d = 0; d < DT_N_DTYPES; d++) dt_list_push(e->arena, &names, dt_dtype_name((dt_dtype)d));
     for (size_t i = 0; i < e->without_text.n; i++) dt_list_push(e->arena, &names, e->without_text.items[i]->name);
-    for (size_t i = 0; i < dt_n_library_modules; i++) { /* it may be there, in a module that is not used */
-        const char *text = dt_library_modules[i].text;
-        const char *heads[] = {"fn ", "layer ", "optimizer "};
-        for (int h = 0; h < 3; h++) {
-            const char *head = dt_arena_format(e->arena, "\n%s%s(", heads[h], name);
-            if (strstr(text, head) == NULL) continue;
-            dt_diagnostic_help(diagnostic, "%s is in the module %s: add it to the file's use", name, dt_library_modules[i].name);
-            return;
-        }
-    }
-    const char *nearest = dt_text_nearest(name, names.items, names.n);
+    return names;
+}
+
+/* The module of the library that declares it; NULL: none. */
+static const char *find_library_module(dt_elaborator *e, const char *name) {
+    const char *heads[] = {"fn ", "layer ", "optimizer "};
+    for (size_t i = 0; i < dt_n_library_modules; i++)
+        for (int h = 0; h < 3; h++)
+            if (strstr(dt_library_modules[i].text, dt_arena_format(e->arena, "\n%s%s(", heads[h], name)) != NULL) return dt_library_modules[i].name;
+    return NULL;
+}
+
+/* Whether the name is what somebody else calls a thing, one that is known but for capitals, or in a module that is not used: then that is said. */
+static bool suggest_exactly(dt_elaborator *e, dt_diagnostic *diagnostic, const char *name, const name_list *known) {
+    const char *help = find_foreign(name), *module;
+    if (help != NULL) return dt_diagnostic_help(diagnostic, "%s", help), true;
+    for (size_t i = 0; i < known->n; i++)
+        if (strcmp(known->items[i], name) == 0) return dt_diagnostic_help(diagnostic, "did you mean %s?", name), true;
+    if ((module = find_library_module(e, name)) == NULL) return false;
+    dt_diagnostic_help(diagnostic, "%s is in the module %s: add it to the file's use", name, module);
+    return true;
+}
+
+void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *name) {
+    name_list names = list_known_names(e);
+    const char *forms[] = {name, without_capitals(e, name, true), without_capitals(e, name, false)};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (suggest_exactly(e, diagnostic, forms[i], &names)) return;
+    const dt_file *file = e->frame->file;
     for (size_t i = 0; i < file->uses.n; i++) {
         if (!dt_is_private(e, file->uses.items[i], name)) continue;
         dt_diagnostic_note(diagnostic, "the module %s has one of its own, which is private", file->uses.items[i]->name);
         return;
     }
+    const char *nearest = dt_text_nearest(name, names.items, names.n);
+    if (nearest == NULL) nearest = dt_text_nearest(forms[1], names.items, names.n);
     if (nearest != NULL)
         dt_diagnostic_help(diagnostic, "did you mean %s?", nearest);
     else

@@ -53,7 +53,11 @@ static bool report_unknown_argument(dt_elaborator *e, const dt_callee *callee, c
     dt_diagnostic *error = dt_elaborator_error(e, actual->span, "%s has no parameter %s", callee->name, actual->name);
     dt_diagnostic_note(error, "its parameters: %s", list.data != NULL ? list.data : "none");
     dt_note_hidden(e, error, callee);
-    dt_diagnostic_suggest(error, actual->name, names, callable->parameters.n);
+    const char *ours = dt_foreign_parameter(actual->name);
+    if (ours != NULL && find_parameter(callable, ours) >= 0)
+        dt_diagnostic_help(error, "here that is %s", ours);
+    else
+        dt_diagnostic_suggest(error, actual->name, names, callable->parameters.n);
     return false;
 }
 

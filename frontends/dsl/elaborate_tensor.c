@@ -26,9 +26,10 @@ dt_location dt_elaborator_location(const dt_elaborator *e, dt_span span) {
 static void report_refusal(dt_elaborator *e, const dt_op *op, dt_status *status, dt_value *const *operands, int n_operands) {
     dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s", dt_status_message(status));
     dt_status_free(status);
-    for (int i = 0; i < n_operands; i++)
-        dt_diagnostic_note(error, "%s is %s", op->operands[i < op->n_operands ? i : op->n_operands - 1].name,
-                           dt_object_describe(e->arena, dt_object_tensor(operands[i])));
+    for (int i = 0; i < n_operands; i++) {
+        const char *name = op->variadic ? dt_arena_format(e->arena, "operand %d", i) : op->operands[i].name;
+        dt_diagnostic_note(error, "%s is %s", name, dt_object_describe(e->arena, dt_object_tensor(operands[i])));
+    }
     for (int i = 0; i < n_operands && i < op->n_operands; i++) {
         if (strcmp(op->operands[i].type, "float") != 0 || dt_dtype_is_float(operands[i]->dtype)) continue;
         dt_diagnostic_help(error, "convert it first: f32(%s)", op->operands[i].name);

@@ -230,7 +230,10 @@ static void lex_symbol(lexer *l) {
         l->at++;
         while (((unsigned char)*l->at & 0xc0) == 0x80) l->at++;
         dt_span span = span_from(l, start);
-        if (*start > ' ' && *start < 0x7f)
+        if (dt_text_character_bytes(start) == 0)
+            dt_diagnostic_help(dt_diagnostics_add(l->diagnostics, span, "the byte 0x%02X begins no character", (unsigned char)*start),
+                               "a program is text in UTF-8: save it as that");
+        else if (*start > ' ' && *start < 0x7f)
             dt_diagnostics_add(l->diagnostics, span, "'%c' means nothing here", *start);
         else
             dt_diagnostics_add(l->diagnostics, span, "'%.*s' (U+%04X) means nothing here", span.length, start, code_point(start, span.length));

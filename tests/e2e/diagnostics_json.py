@@ -41,6 +41,9 @@ def main():
 
         path.write_bytes(b"step predict(x: f32[B]) { return y: x + \"\xff\" }\n")
         assert "\ufffd" in told(folder, "compile", "wrong.dt")[0]["message"]
+        path.write_bytes(b"step predict(x: f32[B]) { return y: x + \xe9 + \"caf\xe9\" }\n")
+        text = subprocess.run(["dtc", "compile", "wrong.dt"], cwd=folder, capture_output=True, timeout=60).stderr.decode()  # which is UTF-8
+        assert "the byte 0xE9 begins no character" in text and "a program is text in UTF-8" in text and "caf\ufffd" in text, text
         path.write_text("step predict(x: f32[B]) { return y: x }\n")
         assert told(folder, "summary", "wrong.dt", code=0) == []
         report = told(folder, "compile", "wrong.dt", "--emit=ir", "--dump-after=verify", code=0)

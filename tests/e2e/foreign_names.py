@@ -34,9 +34,11 @@ def messages(program):
     return done.returncode, done.stderr
 
 
-def rows():
-    text = (pathlib.Path(SOURCE) / "frontends/dsl/foreign_names.def").read_text()
-    return re.findall(r'^FOREIGN\((\w+), "(.*)"\)$', text, re.MULTILINE)
+TABLE = (pathlib.Path(SOURCE) / "frontends/dsl/foreign_names.def").read_text()
+
+
+def rows(kind="FOREIGN"):
+    return re.findall(rf'^{kind}\((\w+), "(.*)"\)$', TABLE, re.MULTILINE)
 
 
 def what_is_suggested_compiles(suggestions):
@@ -64,8 +66,52 @@ def every_name_is_answered(table):
         checks.that(code == 1, said)
 
 
+# A call with each of their parameters.
+CALLS = {"dim": "mean(x, dim: 1)", "eps": "layer_norm(x, eps: 0.1)", "keepdim": "sum(x, axis: 1, keepdim: true)", "keepdims": "sum(x, axis: 1, keepdims: true)",
+         "kernel_size": "conv2d(image, filters: 2, kernel_size: 3)", "lr": "sgd(lr: 0.1)", "num_heads": "multi_head_attention(a, num_heads: 2)",
+         "out_channels": "conv2d(image, out_channels: 2, kernel: 3)", "out_features": "dense(x, out_features: 4)", "p": "dropout(x, p: 0.5)",
+         "pool_size": "max_pool2d(image, pool_size: 2)", "strides": "conv2d(image, filters: 2, kernel: 3, strides: 2)"}
+
+
+def every_parameter_is_answered():
+    table = re.findall(r"^FOREIGN_PARAMETER\((\w+), (\w+)\)$", TABLE, re.MULTILINE)
+    checks.that({theirs for theirs, _ in table} == set(CALLS), f"a call for each of {table}")
+    for theirs, ours in table:
+        inputs = HEAD[HEAD.index("(") + 1 : HEAD.index(") {")]
+        names = ", ".join(re.findall(r"(\w+):", inputs))
+
+        def told(call):
+            return messages("use nn, optimizers\n" + HEAD + f"    v = {call}\n    return a\n}}\nstep s({inputs}) {{ return y: M({names}) }}\n")
+
+        code, said = told(CALLS[theirs])
+        checks.that(code == 1 and f"has no parameter {theirs}\n" in said and f"help: here that is {ours}\n" in said, f"{theirs}: {said}")
+        code, said = told(CALLS[theirs].replace(f"{theirs}:", f"{ours}:"))
+        checks.that(code == 0, f"{ours}: {said}")
+
+
+def told_of(line):
+    return messages("use nn, losses, optimizers\nstep s(x: f32[B, 4]) {\n" + line + "\n    return y: x\n}\n")[1]
+
+
+def lines_modules_and_classes_are_answered():
+    for theirs, ours in rows("FOREIGN_LINE"):
+        checks.that(f"help: here that is a line of a step: {ours}\n" in told_of(f"    {theirs}(x)"), f"{theirs}: {told_of(f'    {theirs}(x)')}")
+        code, said = messages("use nn\nstep s(x: f32[B, 4]) {\n    " + ours + "\n    return y: x\n}\n")
+        checks.that(code == 0, f"{ours}: {said}")
+    modules = re.findall(r"^FOREIGN_MODULE\((\w+)\)$", TABLE, re.MULTILINE)
+    checks.that(len(modules) > 3, f"{modules}")
+    for module in modules:
+        said = told_of(f"    v = {module}.relu(x)")
+        checks.that(f"unknown name {module}\n" in said and "help: functions stand alone here: relu(x), mean(x)\n" in said, f"{module}: {said}")
+    for theirs, ours in (("SGD", "did you mean sgd?"), ("Linear", "here that is dense(x, units: 4)"), ("ReLU", "did you mean relu?"), ("Conv2D", "did you mean conv2d?"),
+                         ("LayerNorm", "did you mean layer_norm?")):
+        checks.that(f"help: {ours}\n" in told_of(f"    v = {theirs}(x)"), f"{theirs}: {told_of(f'    v = {theirs}(x)')}")
+
+
 table = rows()
 checks.that(len(table) > 40 and len({theirs for theirs, _ in table}) == len(table), f"{len(table)} names")
 what_is_suggested_compiles([ours for _, ours in table])
 every_name_is_answered(table)
+every_parameter_is_answered()
+lines_modules_and_classes_are_answered()
 checks.finish()

@@ -127,7 +127,7 @@ static void format(void **state) {
     run_out(dt_command_summary, COMMAND("dtc summary --diagnostics=json", (char *)source, "--diagnostics=json", "--batch=3"));
 }
 
-static void pack(void **state) {
+static void weights_within(void **state) {
     (void)state;
     static const char small[] =
         "use nn\nmodel Net(x: f32[B, 4]) -> f32[B, 3] { return dense(x, units: 3) }\nstep predict(x: f32[B, 4]) { return y: Net(x) }\n";
@@ -142,6 +142,7 @@ static void pack(void **state) {
     assert_ok(dt_safetensors_write(weights, 2, tensors, sum));
     assert_int_equal(run_quietly(dt_command_compile, COMMAND("dtc compile", text, "-o", packed, "--batch=4", "--cpu=x86-64-v3")), 0);
     run_out(dt_command_pack, COMMAND("dtc pack", packed, weights));
+    run_out(dt_command_compile, COMMAND("dtc compile --emit=onnx", text, "--emit=onnx", "--weights", weights, "-o", (char *)output));
     free(packed), free(text), free(weights);
 }
 
@@ -162,8 +163,8 @@ int main(int argc, char **argv) {
         execv("/proc/self/exe", argv);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check), cmocka_unit_test(summary), cmocka_unit_test(picture), cmocka_unit_test(compile),
-        cmocka_unit_test(opt),   cmocka_unit_test(ops),     cmocka_unit_test(pack),    cmocka_unit_test(format),
+        cmocka_unit_test(check), cmocka_unit_test(summary), cmocka_unit_test(picture),        cmocka_unit_test(compile),
+        cmocka_unit_test(opt),   cmocka_unit_test(ops),     cmocka_unit_test(weights_within), cmocka_unit_test(format),
     };
     return cmocka_run_group_tests(tests, set_up, scratch_remove);
 }

@@ -349,7 +349,8 @@ static void each_wrong_use_is_an_error(void **state) {
     dtrt_session *session = net_session(NULL), *none;
     dtrt_program *program;
     net_batch batch = net_make(0);
-    int64_t too_many[] = {NET_ROWS + 1, NET_IN}, few[] = {2, NET_IN}, wide[] = {NET_ROWS, NET_IN + 1}, no_rows[] = {0, NET_IN};
+    int64_t too_many[] = {NET_ROWS + 1, NET_IN}, few[] = {2, NET_IN}, negative[] = {-32, NET_IN}, wide[] = {NET_ROWS, NET_IN + 1},
+            no_rows[] = {0, NET_IN};
     dtrt_array right[] = NET_ARRAYS(batch), arrays[2];
     static const char *const devices[] = {"gpu", "cpu:0", "cpu:2x2", "", "cpu:3x"};
     assert_fails(dtrt_open(NULL, NULL, &program), DT_INVALID_ARGUMENT, "path is NULL");
@@ -391,9 +392,10 @@ static void each_wrong_use_is_an_error(void **state) {
         int n_dims;
         const char *part;
     } wrong[] = {
-        {too_many, DTRT_F32, 2, "x has 7 rows"}, {no_rows, DTRT_F32, 2, "x has 0 rows"}, {few, DTRT_F32, 2, "label has 6 rows, and the batch 2"},
-        {wide, DTRT_F32, 2, "not f32[6, 5]"},    {wide, DTRT_F64, 1, "x is f32[B, 4]"},  {wide, (dtrt_dtype)77, 2, "no element type"},
-        {NULL, DTRT_F32, 2, "dimensions"},       {few, DTRT_F32, -1, "dimensions"},      {few, DTRT_F32, 1 << 30, "1073741824 dimensions"}};
+        {too_many, DTRT_F32, 2, "x has 7 rows"},   {no_rows, DTRT_F32, 2, "x has 0 rows"}, {few, DTRT_F32, 2, "label has 6 rows, and the batch 2"},
+        {wide, DTRT_F32, 2, "not f32[6, 5]"},      {wide, DTRT_F64, 1, "x is f32[B, 4]"},  {wide, (dtrt_dtype)77, 2, "no element type"},
+        {NULL, DTRT_F32, 2, "dimensions"},         {few, DTRT_F32, -1, "dimensions"},      {few, DTRT_F32, 1 << 30, "1073741824 dimensions"},
+        {negative, DTRT_F32, 2, "not f32[-32, 4]"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         memcpy(arrays, right, sizeof arrays);
         arrays[0] = (dtrt_array){batch.x, wrong[i].dtype, wrong[i].n_dims, wrong[i].dims, NULL};
