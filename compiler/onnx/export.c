@@ -28,6 +28,9 @@ static dt_status *find_step(const dt_module *module, const char *name, const dt_
         if (name == NULL && strcmp(step->name, "predict") == 0) return *found = step, NULL;
     }
     if (n_fit == 1) return NULL;
+    if (name == NULL && n_fit == 0)
+        return dt_error(DT_NOT_FOUND,
+                        "no step of the program only returns: a model for inference is of one such as predict(x: …) { return y: Net(x) }");
     dt_text names = {.arena = module->arena};
     for (size_t i = 0; i < module->steps.n; i++) dt_text_format(&names, "%s%s", i > 0 ? ", " : "", module->steps.items[i].name);
     const char *all = names.data != NULL ? names.data : "none";

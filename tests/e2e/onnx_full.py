@@ -22,6 +22,7 @@ EXAMPLES = {
     "lstm": ({}, "step scores(image: u8[B, 28, 28]) { return logits: Rows(image) }", IMAGE),
     "gru": ({}, "step scores(image: u8[B, 28, 28]) { return logits: Rows(image) }", IMAGE),
     "infonce": ({}, "", IMAGE),
+    "gan": ({}, "step scores(z: f32[B, 64]) { return image: Generator(z) }", {"z": ("f32", (64,))}),
     "image_folder": ({}, "", {"image": ("u8", (28, 28, 3))}),
     "bert_mlm": ({"context": 64}, "step scores(token: i32[B, context], position: i32[B, 4]) { return logits: MaskedLm(token, token != 0, position) }",
                  {"token": ("i32", (64,), 30522), "position": ("i32", (4,), 64)}),
