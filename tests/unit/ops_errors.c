@@ -56,7 +56,7 @@ static const struct {
     {"pad(f32[B, 4]; low=[1, 0], high=[0, 0])", "pad: dimension 0 of x: f32[B, 4] is B and cannot be padded"},
     {"pad(f32[4]; low=[-1], high=[0])", "pad: low must be at least 0, got -1"},
     {"concatenate(f32[3, 4], f32[3, 5]; axis=0)", "concatenate along axis 0: operand 1, f32[3, 5], does not fit to the first, f32[3, 4]"},
-    {"concatenate(f32[B], f32[B]; axis=0)", "concatenate along axis 0: operand 0, f32[B], does not fit"},
+    {"concatenate(f32[B], f32[B]; axis=0)", "concatenate along axis 0: that is the batch of operand 0, f32[B], to which no rows can be added"},
     {"reverse(f32[B, 3]; axes=[0])", "reverse: dimension 0 of x: f32[B, 3] is B and has no order"},
     {"gather(f32[B, 3], i32[B]; axis=0)", "gather: axis 0 of x: f32[B, 3] is B, whose rows no index can name"},
     {"gather(f32[4, 3], i32[5]; axis=1)", "gather along axis 1 pairs the dimensions before it, but x: f32[4, 3] and index: i32[5] differ there"},
