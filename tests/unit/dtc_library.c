@@ -267,7 +267,7 @@ static void one_pass_on_a_graph(void **state) {
     assert_string_equal(dtc_pass_name(0), "verify");
     int n = 0;
     while (dtc_pass_name(n) != NULL) n++;
-    assert_string_equal(dtc_pass_name(n - 1), "order_kernels");
+    assert_string_equal(dtc_pass_name(n - 1), "add_timers");
     options.pass = "bogus";
     assert_fails(dtc_run_pass(&graph, &options, &after), DT_NOT_FOUND, "no pass \"bogus\"");
     graph.source = "module m capacity 4\nfunction\n", options.pass = NULL;

@@ -73,7 +73,7 @@ static void ranges_of_a_file_are_written_and_checked_one_by_one(void **state) {
 
     const int64_t ends[] = {0, 100, of[1].offset + 8, of[1].offset + LARGE, (int64_t)n};
     dt_file_range items[4];
-    for (int r = 0; r < 4; r++) items[r] = (dt_file_range){.first = ends[r], .n_bytes = ends[r + 1] - ends[r]};
+    for (int r = 0; r < 4; r++) items[r] = (dt_file_range){.first = ends[r], .n_bytes = ends[r + 1] - ends[r], .times = 1};
     const dt_file_ranges ranges = {4, items};
     for (int r = 3; r >= 0; r--) {
         dt_piece_file to;
