@@ -13,10 +13,10 @@
  *            caller's size has room for.
  * Arrays     are borrowed until the call returns. Strings that the library gives live as long as the object they are asked of.
  * Callbacks  run on the thread that called, which holds no lock. Other than 0 stops what is under way in an orderly manner. Inside a callback the
- *            session may be read (reports, results, variables, positions), and nothing else: to step, write, load or destroy there is
- *            DT_FAILED_PRECONDITION, as it is to use a session from two threads at once, or in a child after fork.
- * Threads    Programs are shared freely. A session, with its pipelines, is used by one thread at a time; different sessions are independent.
- * Process    Nothing is printed, no signal handled, no exit called, no global state kept. */
+ *            session may be read (reports, results, variables, positions), and dtrt_set_launch and dtrt_log_… say what else they allow: to step,
+ * write, load or destroy there is DT_FAILED_PRECONDITION, as it is to use a session from two threads at once, or in a child after fork. Threads
+ * Programs are shared freely. A session, with its pipelines, is used by one thread at a time; different sessions are independent. Process    Nothing
+ * is printed, no signal handled, no exit called, no global state kept. */
 #ifndef DTRT_H
 #define DTRT_H
 
@@ -204,6 +204,13 @@ typedef enum dtrt_text_format {
 /* The event in words, without a newline after it; *text is "" where nothing is said. The caller frees it with dtrt_free. */
 DT_API dt_status *dtrt_event_text(const dtrt_event *event, dtrt_text_format format, char **text);
 
+/* In a callback of a dtrt_train with `log_dir`: writes a number, or a picture, of the application's own beside what is written there, at the training
+ * step that the last STEP or EPOCH event was of: for TensorBoard, under `name` as it is, and for the report page. `image`: u8 or f32, [H, W] or
+ * [H, W, 1|3], as results that `dtrun predict --png` writes. Of several processes the first one writes. DT_FAILED_PRECONDITION: there is no such
+ * training. */
+DT_API dt_status *dtrt_log_scalar(dtrt_session *session, const char *name, double value);
+DT_API dt_status *dtrt_log_image(dtrt_session *session, const char *name, const dtrt_array *image);
+
 /* ---- several processes ---- */
 
 /* The processes of a run, which a launcher of MPI has started: `mpirun -n 4 ./app`. A session with them is one training in all of them: each process
@@ -390,7 +397,8 @@ DT_API dt_status *dtrt_write_timeline(dtrt_session *session, const char *path);
 /* ---- launch values ---- */
 
 /* Scalars that a program reads at each step: "seed", "epochs", "steps_per_epoch", "counter" (training steps done), and those that it declares with
- * `launch`. One that is set is read by the next step. DT_NOT_FOUND; DT_INVALID_ARGUMENT: the value is not of its type. */
+ * `launch`. One that is set is read by the next step. DT_NOT_FOUND; DT_INVALID_ARGUMENT: the value is not of its type. Those that the program
+ * declares may be set with dtrt_set_launch in the callback of a STEP, EPOCH or CHECKPOINT event too, where the session is of one process. */
 DT_API dt_status *dtrt_set_launch(dtrt_session *session, const char *name, double value);
 DT_API dt_status *dtrt_get_launch(dtrt_session *session, const char *name, double *value);
 DT_API dt_status *dtrt_set_launch_integer(dtrt_session *session, const char *name, int64_t value); /* the seed: all 64 bits; others: within 2^53 */
@@ -508,8 +516,8 @@ typedef struct dtrt_train_options {
                                       one that resumes, was loaded, or has written there before appends */
     int64_t log_histograms;        /* epochs from one histogram of the weights to the next, in log_dir; 0: none */
     const dtrt_given *given;       /* data of the application's own, in place of `from`; or NULL */
-    const dtrt_given
-        *validation; /* with `given`: what the step `evaluate` runs over after each epoch, and no other step is run then; NULL: none is */
+    const dtrt_given *validation;  /* with `given`: what `evaluate` runs over after each epoch, and no other step does; NULL: none is run */
+    int64_t tell_every;            /* steps from one STEP event to the next, beside those of log_every, which log_dir has too; 0: none */
 } dtrt_train_options;
 
 /* Trains on the program's data, or on what is given, from where the session is, evaluating after each epoch where the program has a step `evaluate`

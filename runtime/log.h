@@ -53,7 +53,15 @@ typedef struct dt_log_step {
     int64_t number;             /* steps that are done */
     int64_t epoch;              /* from 1 */
     double examples_per_second; /* since the event before, or the start of the epoch; 0: not known */
+    bool is_told;               /* to the application, which has asked for it; nobody else is to say it */
 } dt_log_step;
+
+/* What an application says of its own. */
+typedef struct dt_log_scalar {
+    const char *name;
+    int64_t number; /* steps that are done */
+    double value;
+} dt_log_scalar;
 
 typedef struct dt_log_epoch {
     const char *step;       /* "train", "evaluate" */
@@ -135,7 +143,8 @@ typedef enum dt_log_kind {
     DT_LOG_LAUNCH, /* what launch values are from this step on */
     DT_LOG_TIMES,
     DT_LOG_WEIGHTS,
-    DT_LOG_PICTURE
+    DT_LOG_PICTURE,
+    DT_LOG_SCALAR
 } dt_log_kind;
 
 /* Who computed the batches of an asynchronous training, and how stale their gradients were. */
@@ -173,6 +182,7 @@ struct dt_log_event {
         const dt_log_times *times;
         const dt_log_weights *weights;
         const dt_log_picture *picture;
+        const dt_log_scalar *scalar;
         struct {
             const char *path;
             int64_t number;   /* of a checkpoint */

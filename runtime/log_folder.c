@@ -197,6 +197,7 @@ static dt_status *write_event(dt_log_folder *folder, double now, const dt_log_ev
         return add_scalar(folder, now, epoch->number, "data_wait", epoch->step, "", epoch->data_wait);
     case DT_LOG_LAUNCH: return add_values(folder, now, event->step->number, "launch", "", event->values, 0);
     case DT_LOG_WEIGHTS: return add_histogram(folder, now, event->weights);
+    case DT_LOG_SCALAR: return dt_event_file_add_scalar(folder->events, now, event->scalar->number, event->scalar->name, event->scalar->value);
     case DT_LOG_PICTURE:
         return dt_event_file_add_png(folder->events, now, picture->number, picture->name, picture->width, picture->height, picture->channels,
                                      picture->png, picture->n_bytes);
@@ -206,7 +207,7 @@ static dt_status *write_event(dt_log_folder *folder, double now, const dt_log_ev
 
 static void hear(dt_log_listener *listener, const dt_log_event *event) {
     dt_log_folder *folder = (dt_log_folder *)listener;
-    if (folder->failed) return;
+    if (folder->failed || (event->kind == DT_LOG_STEPPED && event->step->is_told)) return;
     double now = folder->clock();
     dt_status *status = write_event(folder, now, event);
     if (status == NULL) status = write_line(folder, now, event);

@@ -245,6 +245,11 @@ void dt_log_append_members(const dt_log_event *event, dt_text *line) {
         break;
     case DT_LOG_TIMES: add_times(line, event->times); break;
     case DT_LOG_PICTURE: add_picture(line, event->picture); break;
+    case DT_LOG_SCALAR:
+        open_event(line, "scalar");
+        add_integer(line, "number", event->scalar->number);
+        add_values(line, &(dt_log_values){.n = 1, .names = &event->scalar->name, .values = &event->scalar->value});
+        break;
     case DT_LOG_WEIGHTS: break;
     }
     if (event->values != NULL) add_values(line, event->values);

@@ -19,6 +19,7 @@ typedef struct dt_run_session {
     bool is_loaded;               /* its training began elsewhere: whatever folder of logs it names may have its past */
     bool has_logged;              /* this run writes to its folder of logs */
     int64_t pause_after;          /* epochs of training in this run; 0: all that are left */
+    int64_t tell_every;           /* steps of training from one that the application is told to the next, besides those that are logged; 0: none */
     int64_t n_steps, n_epochs;    /* that were run */
     char reason[16];              /* why training ended */
 } dt_run_session;

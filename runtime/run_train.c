@@ -545,6 +545,9 @@ static dt_status *after_step(training *run) {
         dt_log_values values = dt_runner_step_values(run->trainer);
         dt_log_step step = {.number = run->state.step, .epoch = run->state.epoch + 1, .examples_per_second = throughput(run)};
         dt_log_stepped(run->log, &step, &values);
+    } else if (options->on != NULL && options->on->tell_every > 0 && run->state.step % options->on->tell_every == 0) {
+        dt_log_values values = dt_runner_step_values(run->trainer);
+        dt_log_stepped(run->log, &(dt_log_step){.number = run->state.step, .epoch = run->state.epoch + 1, .is_told = true}, &values);
     }
     show_progress(run, run->trainer);
     return options->checkpoint_every > 0 && run->state.step % options->checkpoint_every == 0 ? save(run) : NULL;

@@ -9,6 +9,7 @@ from typing import Any, AnyStr
 import numpy
 
 from dt import _dt
+from dt.callbacks import Callbacks, Moment
 from dt.data import Arrays, in_order, is_array, missing_step, take
 from dt.processes import Processes
 from dt.program import Path, Program, Step
@@ -174,7 +175,8 @@ class Session(_dt.Session):
     def train(self, given: Any = None, *, batch_size: int = 0, shuffle: bool | None = None, validation: Any = None, epochs: int = 1, step: str = "train",
               data: str | None = None, max_steps: int = 0, checkpoint_every: int = 0, keep: int = 0, keep_best: str | None = None,
               stop_after_no_gain: int = 0, reduce_on_plateau: str | None = None, log_dir: Path | None = None, log_every: int = 0,
-              log_histograms: int = 0, progress: bool | None = None) -> Training:
+              log_histograms: int = 0, progress: bool | None = None,
+              callbacks: Iterable[Any] | Callable[[Moment], object] | None = None) -> Training:
         """Train, an epoch for each report that is asked for: `for report in session.train(epochs=5)`.
 
         - `given`: None: the program's own data. Or arrays, by the names of the step's inputs or as a tuple in their order: `{"image": x, "label": y}`.
@@ -200,6 +202,10 @@ class Session(_dt.Session):
         - `log_histograms`: epochs from one histogram of the weights to the next; 0: none.
         - `progress`: whether bars are shown, which takes tqdm; None: in a terminal or a notebook, if tqdm is installed.
 
+        - `callbacks`: functions that are called with a `dt.Moment` at each step, epoch, evaluation, checkpoint and at the end, or objects that have methods
+          of these names: `step`, `epoch`, `evaluation`, `checkpoint`, `end`. They may stop the training, set launch values, and log numbers and pictures
+          of their own. There are ready ones in `dt.callbacks`.
+
         A training that was saved in the middle of an epoch goes on there, with arrays to the same bits, with a list at its next batch, with what has
         `state_dict` and `load_state_dict` where that says; with all else the epoch begins anew, and the logger "dt" says so.
 
@@ -218,7 +224,7 @@ class Session(_dt.Session):
             raise TypeError(f"{' and '.join(needs_folder)}: there is no folder of checkpoints: program.session(checkpoints=\"checkpoints\")")
         if log_dir is None and (log_every or log_histograms):
             raise TypeError(f"{'log_every' if log_every else 'log_histograms'} is of what is written to log_dir, and there is none")
-        return Training(self._epochs(epochs, max_steps, progress, options))
+        return Training(self._epochs(epochs, max_steps, progress, Callbacks(self, callbacks), options))
 
     def _given(self, step: str, given: Any, batch_size: int, shuffle: bool | None, validation: Any, data: str | None) -> dict[str, Any]:
         """What the runtime is given of data of one's own."""
@@ -241,19 +247,26 @@ class Session(_dt.Session):
                 evaluated.batch = batch_size
         return {"given": take(steps[step], given, batch_size, shuffle, alone, True), "validation": evaluated}
 
-    def _epochs(self, epochs: int, max_steps: int, progress: bool | None, options: dict[str, Any]) -> Iterator[Report]:
-        listener = Epochs(options["step"], self._shows(progress))
+    def _epochs(self, epochs: int, max_steps: int, progress: bool | None, callbacks: Callbacks, options: dict[str, Any]) -> Iterator[Report]:
+        listener = Epochs(options["step"], self._shows(progress), callbacks)
         until, last = self.epoch + epochs, self.n_steps + max_steps if max_steps else 0
         reason = "pause"
-        while reason == "pause":
-            try:
-                _, _, _, reason = self._train(listener, epochs=until, pause_after_epochs=1, max_steps=last, checkpoint_dir=self.checkpoints,
-                                              resume=False, **options)
-            finally:
-                listener.bars.close()
-            report = listener.take(self.n_steps)
-            if report is not None:
-                yield report
+        try:
+            while reason == "pause":
+                try:
+                    _, _, _, reason = self._train(listener, epochs=until, pause_after_epochs=1, max_steps=last, checkpoint_dir=self.checkpoints,
+                                                  resume=False, tell_every=callbacks.tell_every, **options)
+                finally:
+                    listener.bars.close()
+                report = listener.take(self.n_steps)
+                if report is not None:
+                    yield report
+        except GeneratorExit:
+            callbacks.end("left")
+            raise
+        except BaseException:
+            callbacks.end("error")
+            raise
 
     def _refuse_training(self, step: str) -> None:
         """What evaluates or predicts changes nothing."""

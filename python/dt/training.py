@@ -4,9 +4,12 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dt import html
+
+if TYPE_CHECKING:
+    from dt.callbacks import Callbacks
 
 log = logging.getLogger("dt")
 
@@ -136,20 +139,20 @@ def remark(event: Mapping[str, Any]) -> None:
 class Epochs:
     """What the runtime tells of a run, put together into reports."""
 
-    def __init__(self, step: str, progress: bool | None) -> None:
-        self._step = step
+    def __init__(self, step: str, progress: bool | None, callbacks: Callbacks | None = None) -> None:
+        self._step, self._callbacks = step, callbacks
         self.bars = Bars(progress)
         self._trained: Mapping[str, Any] | None = None
         self._values: dict[str, Any] = {}
 
-    def __call__(self, event: Mapping[str, Any]) -> None:
+    def __call__(self, event: Mapping[str, Any]) -> bool:
         remark(event)
-        if event["kind"] not in ("progress", "epoch"):
-            return
-        self.bars.show(event["step"], event["epoch"], event["epochs"], event["steps"], event["steps_per_epoch"], event["values"])
+        if event["kind"] in ("progress", "epoch"):
+            self.bars.show(event["step"], event["epoch"], event["epochs"], event["steps"], event["steps_per_epoch"], event["values"])
         if event["kind"] == "epoch":
             self.bars.close()
             self._add(event)
+        return self._callbacks is not None and self._callbacks.hear(event, self._step)
 
     def _add(self, event: Mapping[str, Any]) -> None:
         if event["step"] == self._step:

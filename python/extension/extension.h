@@ -165,6 +165,8 @@ void dtpy_free_given(dtpy_given *given);
 PyObject *dtpy_session_train(PyObject *self, PyObject *arguments, PyObject *keywords);
 PyObject *dtpy_session_evaluate(PyObject *self, PyObject *arguments, PyObject *keywords);
 PyObject *dtpy_session_generate(PyObject *self, PyObject *arguments, PyObject *keywords);
+PyObject *dtpy_session_log_scalar(PyObject *self, PyObject *arguments);
+PyObject *dtpy_session_log_image(PyObject *self, PyObject *arguments);
 PyObject *dtpy_session_write_data(PyObject *self, PyObject *arguments, PyObject *keywords);
 PyObject *dtpy_session_write_timeline(PyObject *self, PyObject *arguments);
 

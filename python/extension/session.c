@@ -476,6 +476,8 @@ static PyMethodDef methods[] = {
     {"_train", (PyCFunction)(void (*)(void))dtpy_session_train, METH_VARARGS | METH_KEYWORDS, NULL},
     {"_evaluate", (PyCFunction)(void (*)(void))dtpy_session_evaluate, METH_VARARGS | METH_KEYWORDS, NULL},
     {"_generate", (PyCFunction)(void (*)(void))dtpy_session_generate, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"_log_scalar", dtpy_session_log_scalar, METH_VARARGS, NULL},
+    {"_log_image", dtpy_session_log_image, METH_VARARGS, NULL},
     {"_write_data", (PyCFunction)(void (*)(void))dtpy_session_write_data, METH_VARARGS | METH_KEYWORDS, NULL},
     {"_write_timeline", dtpy_session_write_timeline, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -54,25 +54,26 @@ static PyObject *describe_event(const dtpy_session *self, const dtrt_event *even
     return dict;
 }
 
-/* Calls the listener; false where it, or a signal's handler, raised. */
-static bool tell(const dtpy_session *self, const dtrt_event *event) {
-    if (PyErr_CheckSignals() < 0) return false;
-    if (self->listener == NULL || self->listener == Py_None) return true;
+/* Calls the listener. Returns whether it wants the run to stop; -1: it, or a signal's handler, raised. */
+static int tell(const dtpy_session *self, const dtrt_event *event) {
+    if (PyErr_CheckSignals() < 0) return -1;
+    if (self->listener == NULL || self->listener == Py_None) return 0;
     PyObject *described = describe_event(self, event);
     PyObject *answer = described != NULL ? PyObject_CallFunctionObjArgs(self->listener, described, NULL) : NULL;
+    int stops = answer != NULL ? PyObject_IsTrue(answer) : -1;
     Py_XDECREF(described);
     Py_XDECREF(answer);
-    return answer != NULL;
+    return stops;
 }
 
 int dtpy_on_event(void *context, dtrt_session *session, const dtrt_event *event) {
     (void)session;
     dtpy_session *self = context;
     PyEval_RestoreThread(self->thread);
-    if (self->raised[0] == NULL && !tell(self, event)) PyErr_Fetch(&self->raised[0], &self->raised[1], &self->raised[2]);
-    bool is_over = self->raised[0] != NULL;
+    int stops = self->raised[0] == NULL ? tell(self, event) : 1;
+    if (stops < 0) PyErr_Fetch(&self->raised[0], &self->raised[1], &self->raised[2]);
     self->thread = PyEval_SaveThread();
-    return is_over;
+    return stops != 0;
 }
 
 /* ---- runs ---- */
@@ -101,16 +102,17 @@ PyObject *dtpy_session_train(PyObject *object, PyObject *arguments, PyObject *ke
                             "log_histograms",
                             "given",
                             "validation",
+                            "tell_every",
                             NULL};
     dtpy_session *self = (dtpy_session *)object;
     dtrt_train_options options = DTRT_INIT(dtrt_train_options);
     dtrt_run_result result = DTRT_INIT(dtrt_run_result);
     PyObject *listener, *own, *own_validation, *answer = NULL;
     dtpy_given given = {0}, validation = {0};
-    long long epochs, pause, max_steps, every, keep, no_gain, log_every, histograms;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OszLLLzLLzLpzzLLOO", names, &listener, &options.step, &options.from, &epochs, &pause,
+    long long epochs, pause, max_steps, every, keep, no_gain, log_every, histograms, tell_every;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OszLLLzLLzLpzzLLOOL", names, &listener, &options.step, &options.from, &epochs, &pause,
                                      &max_steps, &options.checkpoint_dir, &every, &keep, &options.keep_best, &no_gain, &options.resume,
-                                     &options.reduce_on_plateau, &options.log_dir, &log_every, &histograms, &own, &own_validation))
+                                     &options.reduce_on_plateau, &options.log_dir, &log_every, &histograms, &own, &own_validation, &tell_every))
         return NULL;
     options.epochs = epochs;
     options.pause_after_epochs = pause;
@@ -120,6 +122,7 @@ PyObject *dtpy_session_train(PyObject *object, PyObject *arguments, PyObject *ke
     options.stop_after_no_gain = no_gain;
     options.log_every = log_every;
     options.log_histograms = histograms;
+    options.tell_every = tell_every;
     if (dtpy_is_open(self) && dtpy_take_given(self, options.step, own, &given) && dtpy_take_given(self, "evaluate", own_validation, &validation)) {
         options.given = dtpy_given_data(&given);
         options.validation = dtpy_given_data(&validation);
@@ -191,6 +194,33 @@ PyObject *dtpy_session_generate(PyObject *object, PyObject *arguments, PyObject 
         result = PyBytes_FromStringAndSize(text, (Py_ssize_t)n);
     dtrt_free(text);
     return result;
+}
+
+/* ---- what a callback logs ---- */
+
+/* _log_scalar(name, value) */
+PyObject *dtpy_session_log_scalar(PyObject *object, PyObject *arguments) {
+    dtpy_session *self = (dtpy_session *)object;
+    const char *name;
+    double value;
+    if (!dtpy_is_open(self) || !PyArg_ParseTuple(arguments, "sd", &name, &value)) return NULL;
+    return dtpy_raise(self->module, dtrt_log_scalar(self->session, name, value)) ? NULL : Py_NewRef(Py_None);
+}
+
+/* _log_image(name, array, is_float): of f32, or else u8 */
+PyObject *dtpy_session_log_image(PyObject *object, PyObject *arguments) {
+    dtpy_session *self = (dtpy_session *)object;
+    dtrt_tensor tensor = {.name = "image"};
+    dtpy_borrowed borrowed;
+    const char *name;
+    PyObject *array;
+    int is_float;
+    if (!dtpy_is_open(self) || !PyArg_ParseTuple(arguments, "sOp", &name, &array, &is_float)) return NULL;
+    tensor.dtype = is_float ? DTRT_F32 : DTRT_U8;
+    if (dtpy_borrow(array, name, &tensor, &borrowed) < 0) return NULL;
+    bool has_failed = dtpy_raise(self->module, dtrt_log_image(self->session, name, &borrowed.array));
+    dtpy_return(&borrowed);
+    return has_failed ? NULL : Py_NewRef(Py_None);
 }
 
 /* ---- files ---- */

@@ -84,9 +84,18 @@ static dt_status *set_declared_integer(dtrt_session *session, const char *name, 
     return dt_session_set_launch(session->session, variable, (double)value);
 }
 
+/* The run has the others. */
+static dt_status *set_in_callback(dtrt_session *session, const char *name, double value) {
+    if (is_built_in(name))
+        return dt_error(DT_FAILED_PRECONDITION, "launch value %s is the run's while it trains: a callback sets those that the program declares",
+                        name);
+    return set_number(session, name, value);
+}
+
 dt_status *dtrt_set_launch(dtrt_session *session, const char *name, double value) {
     DT_TRY(dt_api_need(name, "name"));
-    DT_TRY(dt_api_enter(session));
+    DT_TRY(dt_api_enter_to_set(session));
+    if (session->n_readers > 0) return dt_api_leave(session, set_in_callback(session, name, value));
     dt_api_call call = {.name = "dtrt_set_launch", .hash = dt_hash_bytes(&value, sizeof value, dt_api_mix_text(DT_HASH_SEED, name))};
     dt_status *status = dt_api_agree(session, &call, NULL);
     return dt_api_leave(session, status != NULL ? status : set_number(session, name, value));

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "runtime/dtrt/array.h"
 #include "runtime/log_lines.h"
+#include "runtime/png_file.h"
 
 #include <string.h>
 
@@ -101,9 +102,12 @@ static void hear(dt_log_listener *listener, const dt_log_event *of) {
     dtrt_event event = from_log(of);
     char *text = event.kind == DTRT_EVENT_REMARK ? name_members(event.text) : NULL;
     if (text != NULL) event.text = text;
+    if (event.kind == DTRT_EVENT_STEP || (event.kind == DTRT_EVENT_EPOCH && event.number > 0)) session->run_number = event.number;
+    session->is_between_steps = event.kind == DTRT_EVENT_STEP || event.kind == DTRT_EVENT_EPOCH || event.kind == DTRT_EVENT_CHECKPOINT;
     dt_api_begin_callback(session);
     if (session->options.event(session->options.context, session, &event) != 0) atomic_store(&log->stop, 1);
     dt_api_end_callback(session);
+    session->is_between_steps = false;
     dt_release(text);
 }
 
@@ -115,6 +119,64 @@ dt_status *dt_api_open_log(dtrt_session *session, dt_api_log *log) {
 }
 
 void dt_api_close_log(dt_api_log *log) { dt_log_destroy(log->log); }
+
+/* ---- what the application says ---- */
+
+static dt_status *check_logged(const dtrt_session *session, const char *name) {
+    if (session->run_log == NULL)
+        return dt_error(DT_FAILED_PRECONDITION, "%s: there is nowhere to write it: in a callback of a training with `log_dir` there is", name);
+    return *name != 0 ? NULL : dt_error(DT_INVALID_ARGUMENT, "what is logged has a name");
+}
+
+dt_status *dtrt_log_scalar(dtrt_session *session, const char *name, double value) {
+    DT_TRY(dt_api_need(name, "name"));
+    DT_TRY(dt_api_enter_to_read(session));
+    dt_status *status = check_logged(session, name);
+    dt_log_scalar scalar = {name, session->run_number, value};
+    if (status == NULL) dt_log_detail(session->run_log, &(dt_log_event){.kind = DT_LOG_SCALAR, .scalar = &scalar});
+    return dt_api_leave(session, status);
+}
+
+/* A picture is the only row of a result. */
+static dt_status *encode_image(const char *name, const dtrt_array *image, dt_log_picture *picture, char **png) {
+    if (image->n_dims < 2 || image->n_dims > 3 || image->dims == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "%s: an image is [H, W] or [H, W, C], not of %d dimensions", name, image->n_dims);
+    int64_t dims[] = {-1, image->dims[0], image->dims[1], image->n_dims == 3 ? image->dims[2] : 1}, n = 1;
+    for (int d = 0; d < image->n_dims; d++)
+        if (image->dims[d] < 1 || __builtin_mul_overflow(n, image->dims[d], &n) || n > INT64_MAX / 8)
+            return dt_error(DT_INVALID_ARGUMENT, "%s: an image with a dimension of %lld", name, (long long)image->dims[d]);
+    dt_artifact_tensor tensor = {.name = name, .dtype = (dt_dtype)image->dtype, .n_dims = image->n_dims + 1, .dims = dims, .has_rows = true};
+    int64_t rows;
+    const char *objection = (unsigned)image->dtype < DT_N_DTYPES ? dt_png_objection(&tensor) : "is of no type";
+    if (objection != NULL) return dt_error(DT_INVALID_ARGUMENT, "%s: an image %s", name, objection);
+    tensor.row_bytes = n * (int64_t)dt_dtype_bytes(tensor.dtype);
+    dt_artifact_tensor shape = {.name = name, .dtype = tensor.dtype, .n_dims = image->n_dims, .dims = image->dims};
+    DT_TRY(dt_api_need(image->data, "image.data"));
+    DT_TRY(dt_array_check(image, &shape, "dtrt_log_image", name, &rows));
+    void *dense = dt_allocate((size_t)tensor.row_bytes);
+    if (dense == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    dt_array_copy(dense, image);
+    dt_status *status = dt_png_encode_row(&tensor, 1, dense, 0, png, &picture->n_bytes);
+    dt_release(dense);
+    picture->height = dims[1];
+    picture->width = dims[2];
+    picture->channels = (int)dims[3];
+    return status;
+}
+
+dt_status *dtrt_log_image(dtrt_session *session, const char *name, const dtrt_array *image) {
+    DT_TRY(dt_api_need(name, "name"));
+    DT_TRY(dt_api_need(image, "image"));
+    DT_TRY(dt_api_enter_to_read(session));
+    char *png = NULL;
+    dt_log_picture picture = {.name = name, .number = session->run_number};
+    dt_status *status = check_logged(session, name);
+    if (status == NULL) status = encode_image(name, image, &picture, &png);
+    picture.png = png;
+    if (status == NULL) dt_log_detail(session->run_log, &(dt_log_event){.kind = DT_LOG_PICTURE, .picture = &picture});
+    dt_release(png);
+    return dt_api_leave(session, status);
+}
 
 /* ---- in words ---- */
 
@@ -147,7 +209,7 @@ static dt_log_event to_log(const dtrt_event *event, parts *of) {
                                .memory_bytes = event->memory_bytes,
                                .n_devices = event->n_devices,
                                .devices = event->devices};
-    of->step = (dt_log_step){event->number, event->epoch, event->examples_per_second};
+    of->step = (dt_log_step){.number = event->number, .epoch = event->epoch, .examples_per_second = event->examples_per_second};
     of->epoch = (dt_log_epoch){.step = or_empty(event->step),
                                .trains = event->trains != 0,
                                .epoch = event->epoch,

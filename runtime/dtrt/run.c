@@ -46,7 +46,10 @@ static dt_status *run_on(dtrt_session *session, dt_run_function *run, dt_run_opt
         options->seed = about->seed;
         if (options->stop == NULL) options->stop = &log.stop;
         options->was_stopped = stopped;
+        session->run_log = options->log_dir != NULL ? log.log : NULL;
+        session->run_number = state->step;
         status = run(session->kernels, options, log.log);
+        session->run_log = NULL;
         *stopped = *stopped || atomic_load(&log.stop) != 0;
         dt_api_close_log(&log);
     }
@@ -105,6 +108,7 @@ static dt_status *read_train_options(const dtrt_session *session, const dtrt_tra
     DT_TRY(dt_run_options_read(DT_OF_TRAIN, given, options, sizeof *options, run));
     if (options->pause_after_epochs < 0)
         return dt_error(DT_INVALID_ARGUMENT, "dtrt_train_options.pause_after_epochs is %" PRId64, options->pause_after_epochs);
+    if (options->tell_every < 0) return dt_error(DT_INVALID_ARGUMENT, "dtrt_train_options.tell_every is %" PRId64, options->tell_every);
     if (session->options.forward_only) return dt_error(DT_FAILED_PRECONDITION, "the session is forward-only: it cannot train");
     if (options->log_histograms > 0 && options->log_dir == NULL)
         return dt_error(DT_INVALID_ARGUMENT, "log_histograms are written to log_dir, which is NULL");
@@ -143,7 +147,7 @@ static dt_status *train(dtrt_session *session, const dtrt_train_options *given, 
                         .which = options.pause_after_epochs,
                         .hash = dt_api_mix_integer(dt_run_options_hash(DT_OF_TRAIN, &run), (int64_t)data->hash)};
     DT_TRY(dt_api_agree(session, &call, status));
-    dt_run_session on = {.pause_after = options.pause_after_epochs};
+    dt_run_session on = {.pause_after = options.pause_after_epochs, .tell_every = options.tell_every};
     status = train_logged(session, &run, &on, &stopped);
     DT_TRY(dt_api_conclude(session, call.name, status));
     return give_result(&on, stopped, result);

@@ -66,6 +66,16 @@ dt_status *dt_api_enter_to_read(dtrt_session *session) {
     return NULL;
 }
 
+dt_status *dt_api_enter_to_set(dtrt_session *session) {
+    DT_TRY(check_process(session));
+    if (!calls_back(session) || !session->is_between_steps) return dt_api_enter(session);
+    if (session->processes != NULL)
+        return dt_error(DT_FAILED_PRECONDITION,
+                        "in a callback a launch value is set where the session is of one process: set it in all processes between two runs");
+    session->n_readers++;
+    return NULL;
+}
+
 dt_status *dt_api_leave(dtrt_session *session, dt_status *status) {
     if (session->n_readers > 0) {
         session->n_readers--;

@@ -42,9 +42,13 @@ struct dtrt_session {
     dt_timeline *timeline;        /* NULL: none is kept */
     dt_timeline_clock clock;      /* of the timeline */
 
+    dt_log *run_log;    /* of a run under way that writes to a folder; else NULL */
+    int64_t run_number; /* training steps done, as it said last */
+
     pid_t process;
     _Atomic pthread_t owner; /* while it is in use */
     atomic_int usage;        /* what it is in use for */
+    bool is_between_steps;   /* in a callback that may set launch values */
     int n_readers;           /* calls from within a callback */
 };
 
@@ -52,6 +56,8 @@ struct dtrt_session {
 dt_status *dt_api_enter(dtrt_session *session);
 /* For one that only reads it, which callbacks may too. */
 dt_status *dt_api_enter_to_read(dtrt_session *session);
+/* For one that sets a launch value, which callbacks between two steps of a process that is alone may too. */
+dt_status *dt_api_enter_to_set(dtrt_session *session);
 dt_status *dt_api_leave(dtrt_session *session, dt_status *status);
 
 enum {

@@ -226,7 +226,7 @@ static void take(const reader *in, const cJSON *event, const char *kind) {
     if (strcmp(kind, "times") == 0) times(in, event);
     if (strcmp(kind, "picture") == 0) picture(in, event);
     if (strcmp(kind, "step") == 0) add_reports(in, event, run->step, true);
-    if (strcmp(kind, "launch") == 0) add_reports(in, event, run->step, false);
+    if (strcmp(kind, "launch") == 0 || strcmp(kind, "scalar") == 0) add_reports(in, event, run->step, false);
     if (strcmp(kind, "epoch") == 0) add_reports(in, event, string_of(in, event, "step"), false);
     if (strcmp(kind, "end") == 0) run->reason = string_of(in, event, "reason");
     if (strcmp(kind, "warning") == 0) {

@@ -11,7 +11,7 @@ from conftest import N_EXAMPLES, examples
 
 TRAIN = {"step": "train", "source": None, "epochs": 1, "pause_after_epochs": 0, "max_steps": 0, "checkpoint_dir": None, "checkpoint_every": 0, "keep": 0,
          "keep_best": None, "stop_after_no_gain": 0, "resume": False, "reduce_on_plateau": None, "log_dir": None, "log_every": 0,
-         "log_histograms": 0, "given": None, "validation": None}
+         "log_histograms": 0, "given": None, "validation": None, "tell_every": 0}
 
 
 def test_training_reports_each_epoch(session):
