@@ -604,6 +604,9 @@ DT_API dt_status *dtrt_info(const dtrt_program *program, const dtrt_info_options
 /* What `dtrun devices` prints: what this machine has. */
 DT_API dt_status *dtrt_devices(char **text);
 
+/* Told how much is done, 0 to 1. Other than 0: stop. */
+typedef int dtrt_progress_callback(void *context, double done);
+
 typedef struct dtrt_bench_options {
     size_t size;
     const char *step;        /* or NULL: "train" */
@@ -612,6 +615,8 @@ typedef struct dtrt_bench_options {
     dtrt_program *versus;    /* another program whose steps are run in turn; or NULL */
     dtrt_text_format format; /* a table, or one JSON object */
     const char *svg;         /* a file for where time goes as a flame graph, of a program that measures itself (dtc compile --profile); or NULL */
+    dtrt_progress_callback *progress; /* after each step: one that stops makes the call DT_ABORTED; or NULL */
+    void *context;                    /* for `progress` */
 } dtrt_bench_options;
 
 /* What `dtrun bench` prints: where the time of a step goes, kernel by kernel. It makes a session of its own: of `session` (or NULL) it takes devices,

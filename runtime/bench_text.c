@@ -187,8 +187,12 @@ static dt_status *open_subject(const dt_kernels *kernels, const dt_run_options *
 
 static dt_status *run(const dt_kernels *const *kernels, int n, const dt_run_options *options, int64_t n_steps, subject *subjects) {
     for (int i = 0; i < n; i++) DT_TRY(open_subject(kernels[i], options, n_steps, &subjects[i]));
-    for (int64_t step = -N_WARM_UP; step < n_steps; step++)
+    for (int64_t step = -N_WARM_UP; step < n_steps; step++) {
         for (int i = 0; i < n; i++) DT_TRY(dt_bench_step(subjects[i].bench, step >= 0));
+        double done = (double)(step + N_WARM_UP + 1) / (double)(n_steps + N_WARM_UP);
+        if (options->progress != NULL && options->progress(options->progress_context, done) != 0)
+            return dt_error(DT_ABORTED, "a callback has ended the measurement");
+    }
     return NULL;
 }
 

@@ -93,6 +93,9 @@ typedef struct dt_run_options {
     dt_status *(*made)(void *context, const char *bytes, size_t n_bytes); /* is given the prompt, then what was made */
     void *made_context;
 
+    int (*progress)(void *context, double done); /* of bench: told how much is done, 0 to 1, after each step; other than 0: stop; or NULL */
+    void *progress_context;
+
     int64_t epoch;     /* of data: from 1 */
     int64_t n_batches; /* of data; 0: those of the epoch */
 } dt_run_options;

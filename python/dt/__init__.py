@@ -13,8 +13,8 @@ from dt.program import (CompileWarning, Diagnostic, Finding, Layer, Picture, Pro
                         report)
 from dt.processes import Processes
 from dt.session import LaunchValues, Session
-from dt.training import Report, Training
+from dt.training import Gathered, Report, Training
 
-__all__ = ["compile", "open", "devices", "export_weights", "format", "report", "Program", "Session", "Processes", "Training", "Report", "Moment", "LaunchValues",
+__all__ = ["compile", "open", "devices", "export_weights", "format", "report", "Program", "Session", "Processes", "Training", "Report", "Gathered", "Moment", "LaunchValues",
            "Step", "Tensor", "Layer", "Picture", "Finding", "Diagnostic", "CompileWarning", "Error", "CompileError", "InvalidArgument", "NotFound",
            "AlreadyExists", "OutOfRange", "DataLoss", "FailedPrecondition", "ResourceExhausted", "Unimplemented", "Aborted", "InputOutput", "InternalError"]

@@ -54,8 +54,9 @@ def program(described: Program) -> str:
             f"{layers}{steps}</div>")
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}"
+def number(value: float) -> str:
+    """A report for people: with four decimals, or as many digits where those would say nothing of it, as of a learning rate."""
+    return f"{value:.4f}" if value == 0 or 0.01 <= abs(value) < 1e6 or value != value or abs(value) == float("inf") else f"{value:.4g}"
 
 
 def _curves(title: str, epochs: Sequence[int], curves: dict[str, list[float | None]]) -> str:
@@ -75,7 +76,7 @@ def _curves(title: str, epochs: Sequence[int], curves: dict[str, list[float | No
     parts = [f'<text x="{_LEFT}" y="12" font-weight="bold">{escape(title)}</text>',
              f'<path d="M{_LEFT} {_TOP}V{_HEIGHT - _BOTTOM}H{_WIDTH - 6}" fill="none" stroke="currentColor" opacity="0.4"/>']
     for value, y in ((high, _TOP + 8), (low, _HEIGHT - _BOTTOM)):
-        parts.append(f'<text x="{_LEFT - 4}" y="{y}" text-anchor="end">{_number(value)}</text>')
+        parts.append(f'<text x="{_LEFT - 4}" y="{y}" text-anchor="end">{value:.4g}</text>')
     parts.append(f'<text x="{_LEFT}" y="{_HEIGHT - 4}">{epochs[0]}</text>'
                  f'<text x="{_WIDTH - 6}" y="{_HEIGHT - 4}" text-anchor="end">{epochs[-1]}</text>')
     names = []
@@ -95,7 +96,7 @@ def training(reports: Sequence[Report]) -> str:
     if not reports:
         return "<div>a training that has not begun</div>"
     names = list(dict.fromkeys(name for report in reports for name in report if isinstance(report[name], float)))
-    rows = [[str(report.epoch), *(f"{report[name]:.4f}" if name in report else "" for name in names), f"{report.examples:,}", f"{report.seconds:.2f}",
+    rows = [[str(report.epoch), *(number(report[name]) if name in report else "" for name in names), f"{report.examples:,}", f"{report.seconds:.2f}",
              f"{report.examples_per_second:,.0f}"] for report in reports]
     table = _table(["epoch", *names, "examples", "seconds", "examples/s"], rows, 0)
     kinds = dict.fromkeys(name.rpartition(".")[2] for name in names)

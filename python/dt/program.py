@@ -1,14 +1,17 @@
 """Programs: compiled, or opened, and what they say of themselves."""
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
 import pathlib
+import sys
 import tempfile
+import threading
 import warnings
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dt import _dt, html
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from dt.session import Session
 
 Path = str | os.PathLike[str]
+Result = TypeVar("Result")
 log = logging.getLogger("dt")
 
 
@@ -216,6 +220,7 @@ class Program(_dt.Program):
     """A compiled program. Make one with `dt.compile` or `dt.open`; any number of sessions and threads may share it."""
 
     _known_source: _Source | None = None
+    _artifact: bytes | None = None
     """What it was compiled from; None: it was opened."""
 
     def _source(self) -> _Source:
@@ -312,7 +317,7 @@ class Program(_dt.Program):
         - `step`: only this one; None: each.
         - `rows`: for each replica; 0: 2, and of large steps 1.
         """
-        return [Finding._of(finding) for finding in _result_of(_dt.check(self._source(), step, rows))]
+        return [Finding._of(finding) for finding in _result_of(_interruptible(lambda stops: _dt.check(self._source(), step, rows, stops)))]
 
     def session(self, *, devices: str = "cpu", threads: int = 0, replicas: int = 1, global_batch: int = 0, seed: int = 0, data: Path | None = None,
                 checkpoints: Path | None = None, forward_only: bool = False, ignore_bad_index: bool = False, libraries: bool = True,
@@ -360,6 +365,14 @@ class Program(_dt.Program):
                                shard_parameters=shard_parameters, gather_rounds=gather_rounds, shards_over=shards_over, stages=stages, fast_sums=fast_sums,
                                placement=placement, by_rows=by_rows, no_data_check=not data_check)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        artifact = self._artifact
+        if artifact is None:
+            artifact = pathlib.Path(self.path).read_bytes()
+            if Program(self.path, artifact)._describe()[3] != self._describe()[3]:
+                raise _dt.FailedPrecondition(f"{self.path} is another program now, and this one cannot be pickled")
+        return _unpickle, (self.path, artifact, self._known_source)
+
     def info(self) -> str:
         """What the program holds, as `dtrun info` prints it: variables, steps, data, code, memory."""
         return self._info()
@@ -372,8 +385,9 @@ class Program(_dt.Program):
         - `devices`, `threads`, `replicas`, `global_batch`, `seed`: as of `session`.
         - `data`: the folder of the files of the pipeline `source`, or that of the step; None: the input is made up.
         """
-        described = self._bench(step=step, source=source, steps=steps, devices=devices, threads=threads, replicas=replicas, global_batch=global_batch,
-                                seed=seed, data=None if data is None else os.fspath(data))
+        described = _interruptible(lambda stops: self._bench(step=step, source=source, steps=steps, devices=devices, threads=threads, replicas=replicas,
+                                                             global_batch=global_batch, seed=seed, data=None if data is None else os.fspath(data),
+                                                             stops=stops))
         return json.loads(described)  # type: ignore[no-any-return]
 
     def export_onnx(self, weights: Path | Session, output: Path, *, step: str | None = None) -> None:
@@ -395,6 +409,53 @@ class Program(_dt.Program):
 
     def _repr_html_(self) -> str:
         return html.program(self)
+
+
+def _interruptible(call: Callable[[list[bool]], Result]) -> Result:
+    """What a call gives that does not look for signals. Ctrl-C ends the wait for it: it is told by an item of its list, and goes on in a thread of its
+    own until it looks there, or ends, which Python waits for before it exits."""
+    if threading.current_thread() is not threading.main_thread():
+        return call([])
+    stops: list[bool] = []
+    ended: list[tuple[Result | None, BaseException | None]] = []
+
+    is_over = threading.Event()
+
+    def run() -> None:
+        try:
+            ended.append((call(stops), None))
+        except BaseException as error:
+            ended.append((None, error))
+        is_over.set()
+
+    thread = threading.Thread(target=run)
+    try:
+        thread.start()
+        is_over.wait()  # and not join(), which Ctrl-C makes forget the thread
+    except BaseException:
+        stops.append(True)
+        atexit.register(_wait_or_leave, is_over)
+        raise
+    result, error = ended[0]
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]
+
+
+def _wait_or_leave(is_over: threading.Event) -> None:
+    """At the exit: Ctrl-C again does not wait for what is under way, and runs nothing beside it either."""
+    try:
+        is_over.wait()
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)
+
+
+def _unpickle(path: str, artifact: bytes, source: _Source | None) -> Program:
+    made = Program(path, artifact)
+    made._artifact, made._known_source = artifact, source
+    return made
 
 
 def _expression(value: Any) -> str:
@@ -431,18 +492,21 @@ def compile(program: Path, options: Mapping[str, Any] | None = None, *, name: st
     - `cpu`: instruction sets: `"x86-64-v3,x86-64-v4"`, `"native"`.
     - `optimize`: what to leave out: `"no-fuse"`.
 
+    Ctrl-C raises KeyboardInterrupt at once; the compiler finishes what it has begun in the background.
+
     A program with mistakes is a `dt.CompileError`, whose text is the compiler's; what it only warns of is a `dt.CompileWarning`.
     """
     path, source, folder = _read(program, name)
     defines = [(key, _expression(value)) for key, value in (options or {}).items()]
     output = None if output is None else os.fspath(output)
     known = _Source(path, source, folder, defines, batch, precision)
-    compiled = _dt.compile(known, target, cpu, optimize, output, None, None, None)
+    compiled = _interruptible(lambda stops: _dt.compile(known, target, cpu, optimize, output, None, None, None))
     artifact = _result_of(compiled)
     for one in compiled[1]:
         warnings.warn(Diagnostic._of(one).text, CompileWarning, stacklevel=2)
     made = Program(output if output is not None else str(pathlib.Path(path).with_suffix(".dtx")), artifact)
     folder = os.path.abspath(folder or os.path.dirname(path))
+    made._artifact = artifact
     made._known_source = known._replace(source=made.text(), folder=folder)  # the file may change from here on
     return made
 

@@ -13,7 +13,7 @@ from dt.callbacks import Callbacks, Moment
 from dt.data import Arrays, in_order, is_array, missing_step, take
 from dt.processes import Processes
 from dt.program import Path, Program, Step
-from dt.training import Epochs, Report, Training, remark
+from dt.training import Epochs, Gathered, Report, Training, remark
 
 
 def _as_array(memory: _dt.Memory) -> numpy.ndarray[Any, Any]:
@@ -68,6 +68,7 @@ class Session(_dt.Session):
     """The folder where `train` and `save` write checkpoints."""
     processes: Processes | None
     """Those that train it together, of which this is one; None: it is alone."""
+    _quick: dict[str, tuple[tuple[str, ...], int]]
 
     @classmethod
     def _create(cls, program: Program, checkpoints: Path | None, **options: Any) -> Session:
@@ -75,6 +76,7 @@ class Session(_dt.Session):
         session.program = program
         session.processes = options["processes"]
         session.checkpoints = None if checkpoints is None else os.fspath(checkpoints)
+        session._quick = {}
         return session
 
     # ---- where it is ----
@@ -268,6 +270,25 @@ class Session(_dt.Session):
             callbacks.end("error")
             raise
 
+    def gather(self, *steps: str) -> Gathered:
+        """Gather what steps report in a loop of one's own, as `train` does for an epoch:
+
+            for epoch in range(10):
+                with session.gather("critic", "generator") as report:
+                    for batch in batches:
+                        session.step("critic", image=batch)
+                        session.step("generator", noise=noise())
+                print(report)  # critic.loss, generator.loss: of all batches
+
+        The report of a single step has its names as they are.
+        """
+        if not steps:
+            raise TypeError("gather() takes the names of steps")
+        for step in steps:
+            self._step(step)
+        self._n_gathered = getattr(self, "_n_gathered", 0) + 1
+        return Gathered(self, steps, self._n_gathered)
+
     def _refuse_training(self, step: str) -> None:
         """What evaluates or predicts changes nothing."""
         if step in self.program.steps and self.program.steps[step].trains:
@@ -315,6 +336,12 @@ class Session(_dt.Session):
         The arrays are in the order of the step's inputs, or by name, or a mapping of them by name; or what gives batches, as `train` takes it. It is for
         a process that is alone: of several, each has the results of its rows by `step`.
         """
+        if step not in self._quick and self._is_quick(step):
+            self._quick[step] = tuple(tensor.name for tensor in self._step(step).inputs), self.global_batch
+        names, most = self._quick.get(step, ((), 0))
+        batch = inputs if not arrays else dict(zip(names, arrays)) if len(arrays) == len(names) and not inputs else {}
+        if batch and names and all(isinstance(array, numpy.ndarray) and array.ndim and len(array) <= most for array in batch.values()):
+            return self.step(step, **batch)
         if self._has_others():
             raise _dt.FailedPrecondition("predict() gives the results of all rows, and each process has those of its own: run step() on them")
         self._refuse_training(step)
@@ -333,6 +360,11 @@ class Session(_dt.Session):
         rows = {tensor.name for tensor in found.results if tensor.shape and tensor.shape[0] is None}
         return {name: numpy.concatenate([part[name] for part in parts]) if name in rows and len(parts) > 1 else value
                 for name, value in parts[-1].items()}
+
+    def _is_quick(self, step: str) -> bool:
+        """Whether arrays of few rows are a batch, and nothing else has to be looked at."""
+        found = self._step(step)
+        return not found.trains and not self._has_others() and all(tensor.shape[:1] == (None,) for tensor in found.inputs)
 
     def _batches(self, step: str, arrays: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """The arrays, a global batch after the other, of each the rows of this process."""

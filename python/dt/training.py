@@ -3,13 +3,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dt import html
 
 if TYPE_CHECKING:
     from dt.callbacks import Callbacks
+    from dt.session import Session
 
 log = logging.getLogger("dt")
 
@@ -54,8 +56,51 @@ class Report(Mapping[str, Any]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        values = "".join(f"  {name} {value:.4f}" for name, value in numbers(self).items())
+        values = "".join(f"  {name} {html.number(value)}" for name, value in numbers(self).items())
         return f"epoch {self.epoch}  {self.examples:,} examples  {self.seconds:.2f} s{values}"
+
+
+class Gathered(Report):
+    """What steps of a loop of one's own report together, as an epoch of `train` does: a context manager, whose reports are running totals within it and
+    stay as they are after it. `report["loss"]` of a single step, of several `report["critic.loss"]`."""
+
+    def __init__(self, session: Session, steps: Sequence[str], epoch: int) -> None:
+        super().__init__({}, epoch=epoch, step=session.n_steps, examples=0, seconds=0, examples_per_second=0, data_wait=0)
+        self._session, self._steps = session, steps
+        self._began: float | None = None
+
+    def _read(self) -> None:
+        if self._began is None:
+            return
+        several = len(self._steps) > 1
+        for step in self._steps:
+            if self._session._n_examples(step) > 0:
+                self._values.update((f"{step}.{name}" if several else name, value) for name, value in self._session._totals(step).items())
+        self.step, self.seconds = self._session.n_steps, time.perf_counter() - self._began
+        self.examples = max(self._session._n_examples(step) for step in self._steps)
+        self.examples_per_second = self.examples / self.seconds if self.seconds else 0
+
+    def __getitem__(self, name: str) -> Any:
+        self._read()
+        return super().__getitem__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        self._read()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self._read()
+        return super().__len__()
+
+    def __enter__(self) -> Gathered:
+        for step in self._steps:
+            self._session._reset_totals(step)
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._read()
+        self._began = None
 
 
 class Training(Iterator[Report]):
@@ -118,7 +163,7 @@ class Bars:
             of = f" {epoch}/{epochs}" if epochs else f" {epoch}" if epoch else ""
             self._bar = self._create(total=n_steps or None, desc=f"{step}{of}", unit=" steps")
             self._shown = (step, epoch)
-        self._bar.set_postfix({name: f"{value:.4f}" for name, value in numbers(values).items()}, refresh=False)
+        self._bar.set_postfix({name: html.number(value) for name, value in numbers(values).items()}, refresh=False)
         self._bar.update(steps - self._bar.n)
 
     def close(self) -> None:

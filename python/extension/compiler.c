@@ -10,6 +10,7 @@ typedef struct call {
     dtc_program program;
     dtc_define *defines;
     PyObject *diagnostics, *findings; /* lists */
+    PyObject *stops;                  /* a list, which has an item when a check is to stop; or NULL */
     PyThreadState *thread;            /* while the compiler runs */
 } call;
 
@@ -66,12 +67,11 @@ static int on_finding(void *context, const dtc_finding *finding) {
     return stop;
 }
 
-/* Ctrl-C ends a check. */
 static int on_progress(void *context, double done) {
     (void)done;
     call *call = context;
     PyEval_RestoreThread(call->thread);
-    int stop = PyErr_CheckSignals() < 0;
+    int stop = PyErr_CheckSignals() < 0 || PyList_Size(call->stops) > 0;
     call->thread = PyEval_SaveThread();
     return stop;
 }
@@ -190,15 +190,17 @@ PyObject *dtpy_graph(PyObject *module, PyObject *arguments) {
     return finish(&call, picture);
 }
 
-/* check(program, step, rows): a list of findings */
+/* check(program, step, rows, stops): a list of findings */
 PyObject *dtpy_check(PyObject *module, PyObject *arguments) {
     dtc_check_program_options options = {.size = sizeof options, .finding = on_finding, .progress = on_progress};
-    PyObject *program, *findings = NULL;
+    PyObject *program, *stops, *findings = NULL;
     long long rows;
     call call;
-    if (!PyArg_ParseTuple(arguments, "O!zL", &PyTuple_Type, &program, &options.step, &rows)) return NULL;
+    if (!PyArg_ParseTuple(arguments, "O!zLO!", &PyTuple_Type, &program, &options.step, &rows, &PyList_Type, &stops)) return NULL;
     options.rows = rows;
     options.context = &call;
-    if (begin(&call, module, program) && end(&call, dtc_check_program(&call.program, &options, NULL))) findings = Py_NewRef(call.findings);
+    bool has_begun = begin(&call, module, program);
+    call.stops = stops;
+    if (has_begun && end(&call, dtc_check_program(&call.program, &options, NULL))) findings = Py_NewRef(call.findings);
     return finish(&call, findings);
 }

@@ -115,13 +115,22 @@ static const char *put_name(const char *name, size_t n, bool is_quoted, char **t
     return name + n;
 }
 
+/* A command at the end that compiles the program for other batches, which is called here: writes the call to *to. */
+static bool put_command(const char *text, char **to) {
+    const char *batch = strncmp(text, "dtc compile ", strlen("dtc compile ")) == 0 ? strstr(text, " --batch ") : NULL;
+    if (batch == NULL) return false;
+    batch += strlen(" --batch ");
+    *to += sprintf(*to, "dt.compile(..., batch=%.*s)", (int)strcspn(batch, " "), batch);
+    return true;
+}
+
 PyObject *dtpy_read_message(const char *text) {
     enum {
         MOST_GROWTH = 4 /* of a name */
     };
     char *renamed = PyMem_Malloc(MOST_GROWTH * strlen(text) + 1), *to = renamed;
     if (renamed == NULL) return PyErr_NoMemory();
-    for (const char *from = text; *from != '\0';) {
+    for (const char *from = text; *from != '\0' && !put_command(from, &to);) {
         size_t n = strspn(from, "abcdefghijklmnopqrstuvwxyz_");
         if (n > 0)
             from = put_name(from, n, from != text && from[-1] == '`' && from[n] == '`', &to);

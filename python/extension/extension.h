@@ -124,6 +124,7 @@ typedef struct dtpy_session {
     PyObject *processes;   /* that train it together; or NULL */
     dtrt_session *session; /* NULL: closed */
     Py_ssize_t n_views;    /* of its memory that live */
+    int64_t *n_examples;   /* [n_steps of the program] that step() has run since their totals were reset */
     bool busy;             /* a thread is in a call that releases the GIL, or reads what that left */
     PyThreadState *thread; /* of that call */
     PyObject *listener;    /* called with each event of that call; or NULL */

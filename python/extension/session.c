@@ -144,7 +144,9 @@ static PyObject *run_step(dtpy_session *self, int index, PyObject *const *values
         for (size_t i = 0; i < n; i++) arrays[i] = borrowed[i].array;
         if (dtpy_enter(self, NULL) && dtpy_leave(self, dtrt_step(self->session, index, arrays, 0))) {
             self->busy = true; /* what is read is this step's, though as_array may let another thread run */
-            result = collect(self, index, count_rows(self, step, arrays));
+            int64_t rows = count_rows(self, step, arrays);
+            self->n_examples[index] += rows;
+            result = collect(self, index, rows);
             self->busy = false;
         }
     }
@@ -217,7 +219,15 @@ static PyObject *totals(PyObject *object, PyObject *name) {
 static PyObject *reset_totals(PyObject *object, PyObject *name) {
     dtpy_session *self = (dtpy_session *)object;
     int index = dtpy_is_open(self) ? dtpy_find_step(self->program, name) : -1;
-    return index >= 0 && !dtpy_raise(self->module, dtrt_reset_totals(self->session, index)) ? Py_NewRef(Py_None) : NULL;
+    if (index < 0 || dtpy_raise(self->module, dtrt_reset_totals(self->session, index))) return NULL;
+    self->n_examples[index] = 0;
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *n_examples(PyObject *object, PyObject *name) {
+    dtpy_session *self = (dtpy_session *)object;
+    int index = dtpy_is_open(self) ? dtpy_find_step(self->program, name) : -1;
+    return index >= 0 ? PyLong_FromLongLong(self->n_examples[index]) : NULL;
 }
 
 /* ---- variables ---- */
@@ -364,6 +374,8 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
     self->module = module;
     self->program = (dtpy_program *)Py_NewRef(program);
     self->as_array = Py_NewRef(as_array);
+    self->n_examples = PyMem_Calloc((size_t)self->program->n_steps + 1, sizeof *self->n_examples);
+    if (self->n_examples == NULL) return Py_DECREF(self), PyErr_NoMemory();
     if (processes != Py_None) self->processes = Py_NewRef(processes);
     if (self->processes != NULL) options.processes = dtpy_processes_of(processes);
     options.threads = threads;
@@ -416,6 +428,7 @@ static void deallocate(PyObject *object) {
     Py_XDECREF((PyObject *)self->program);
     Py_XDECREF(self->as_array);
     Py_XDECREF(self->processes);
+    PyMem_Free(self->n_examples);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF((PyObject *)type);
 }
@@ -466,6 +479,7 @@ static PyMethodDef methods[] = {
     {"close", close_session, METH_NOARGS, close_text},
     {"_devices", describe_devices, METH_NOARGS, NULL},
     {"_totals", totals, METH_O, NULL},
+    {"_n_examples", n_examples, METH_O, NULL},
     {"_reset_totals", reset_totals, METH_O, NULL},
     {"_get_launch", get_launch, METH_O, NULL},
     {"_set_launch", set_launch, METH_VARARGS, NULL},

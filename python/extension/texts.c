@@ -55,17 +55,29 @@ PyObject *dtpy_program_info(PyObject *object, PyObject *none) {
     return dtpy_raise(self->module, dtrt_info(self->program, NULL, &text)) ? NULL : take_text(text);
 }
 
+/* Whether a list has an item, which says stop. */
+static int on_progress(void *context, double done) {
+    (void)done;
+    PyGILState_STATE state = PyGILState_Ensure();
+    int stop = PyErr_CheckSignals() < 0 || PyList_Size(context) > 0;
+    PyGILState_Release(state);
+    return stop;
+}
+
 PyObject *dtpy_program_bench(PyObject *object, PyObject *arguments, PyObject *keywords) {
-    static char *names[] = {"step", "source", "steps", "devices", "threads", "replicas", "global_batch", "seed", "data", NULL};
+    static char *names[] = {"step", "source", "steps", "devices", "threads", "replicas", "global_batch", "seed", "data", "stops", NULL};
     const dtpy_program *self = (dtpy_program *)object;
     dtrt_session_options shape = DTRT_INIT(dtrt_session_options);
     dtrt_bench_options options = DTRT_INIT(dtrt_bench_options);
     long long steps, threads, replicas, global_batch, seed;
     char *text = NULL;
     dt_status *status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "zzLsLLLLz", names, &options.step, &options.from, &steps, &shape.devices, &threads,
-                                     &replicas, &global_batch, &seed, &shape.data))
+    PyObject *stops;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "zzLsLLLLzO!", names, &options.step, &options.from, &steps, &shape.devices, &threads,
+                                     &replicas, &global_batch, &seed, &shape.data, &PyList_Type, &stops))
         return NULL;
+    options.progress = on_progress;
+    options.context = stops;
     options.n_steps = steps;
     options.format = DTRT_JSON;
     shape.threads = threads;
@@ -73,5 +85,6 @@ PyObject *dtpy_program_bench(PyObject *object, PyObject *arguments, PyObject *ke
     shape.global_batch = global_batch;
     shape.seed = seed;
     Py_BEGIN_ALLOW_THREADS status = dtrt_bench(self->program, &shape, &options, &text);
-    Py_END_ALLOW_THREADS return dtpy_raise(self->module, status) ? NULL : take_text(text);
+    Py_END_ALLOW_THREADS if (PyErr_Occurred() != NULL) return dtrt_status_free(status), NULL; /* by a signal */
+    return dtpy_raise(self->module, status) ? NULL : take_text(text);
 }

@@ -82,6 +82,8 @@ static dt_status *read_bench_options(const dtrt_session_options *shape, const dt
                                      char devices[DT_API_DEVICES], dt_run_options *run) {
     DT_TRY(dt_run_options_read(DT_OF_BENCH, given, options, sizeof *options, run));
     DT_TRY(dt_api_read_session(shape, devices, run));
+    run->progress = options->progress;
+    run->progress_context = options->context;
     run->check_numerics = false;
     run->by_rows = DT_BY_ROWS_NOT;
     if (options->n_steps < 0 || (unsigned)options->format > DTRT_JSON)

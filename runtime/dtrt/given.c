@@ -93,11 +93,7 @@ static dt_status *check_arrays(dt_api_given *given) {
 static dt_status *take_arrays(dt_api_given *given) {
     int64_t most = dt_session_global_batch(given->session->session), batch = given->callers.batch;
     DT_TRY(check_arrays(given));
-    if (batch < 0 || batch > most)
-        return dt_error_in(DT_INVALID_ARGUMENT, name_of(given), 0,
-                           "batches of %" PRId64 " rows; a batch of this session has 1 to %" PRId64
-                           ": its global batch says how many, for which the program is compiled, or has replicas",
-                           batch, most);
+    if (batch < 0 || batch > most) return dt_api_refuse_rows(given->session, given->step, "its data is dealt into batches of", batch);
     int n = 0;
     given->counts[0] = (dt_artifact_argument){.kind = DT_ARGUMENT_INT, .integer = given->arrays[0].dims[0]};
     given->counts[1] = (dt_artifact_argument){.kind = DT_ARGUMENT_INT, .integer = batch > 0 ? batch : most};

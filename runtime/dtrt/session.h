@@ -90,6 +90,9 @@ dt_status *dt_api_step_state(dtrt_session *session, int step, dtrt_step_state **
  * *rows: of the batch, this process's; 0: those of the arrays, or a full batch. */
 dt_status *dt_api_take_inputs(dtrt_session *session, int step, dtrt_step_state *state, const dtrt_array *arrays, int64_t *rows);
 
+/* "STEP: x has 7 rows; a batch of this session has 1 to 6", and what takes as many. `what`: "x has". */
+dt_status *dt_api_refuse_rows(const dtrt_session *session, int step, const char *what, int64_t rows);
+
 /* Runs the step on a batch, wherever it is from, and counts it. */
 dt_status *dt_api_run_batch(dtrt_session *session, int step, dtrt_step_state *state, const void *const *inputs, int64_t rows);
 

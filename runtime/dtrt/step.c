@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const dt_artifact_function *function_of(const dtrt_session *session, int step) {
@@ -32,15 +33,32 @@ enum {
     NO_ARRAY = -1 /* rows, before an array has said how many */
 };
 
+dt_status *dt_api_refuse_rows(const dtrt_session *session, int step, const char *what, int64_t rows) {
+    int64_t most = dt_session_n_rows(session->session), least = may_be_empty(session) ? 0 : 1;
+    dt_status *status =
+        dt_error_in(DT_INVALID_ARGUMENT, name_of(session, step), 0, "%s %" PRId64 " rows; a batch of this %s has %" PRId64 " to %" PRId64, what, rows,
+                    least == 0 ? "process" : "session", least, most);
+    if (rows <= most) return status;
+    char value[32];
+    snprintf(value, sizeof value, "%" PRId64, rows);
+    if (rows > session->artifact->capacity * dt_session_replicas(session->session))
+        return dt_artifact_suggest(status, session->artifact, "--batch", value);
+    dt_status *longer = dt_error(DT_INVALID_ARGUMENT, "%s: --global-batch %s makes one that takes them", dt_status_message(status), value);
+    dt_status_free(status);
+    return longer;
+}
+
 /* Checks an array, and that it has as many rows as those before it: *rows. */
 static dt_status *check_input(dtrt_session *session, int step, const dtrt_array *array, const dt_artifact_tensor *input, int64_t *rows) {
     const char *name = name_of(session, step);
-    int64_t here = 0, most = dt_session_n_rows(session->session), least = may_be_empty(session) ? 0 : 1;
+    int64_t here = 0;
     DT_TRY(dt_array_check(array, input, name, input->name, &here));
     if (!input->has_rows) return NULL;
-    if (here < least || here > most)
-        return dt_error_in(DT_INVALID_ARGUMENT, name, 0, "%s has %" PRId64 " rows; a batch of this %s has %" PRId64 " to %" PRId64, input->name, here,
-                           least == 0 ? "process" : "session", least, most);
+    if (here < (may_be_empty(session) ? 0 : 1) || here > dt_session_n_rows(session->session)) {
+        char what[128];
+        snprintf(what, sizeof what, "%s has", input->name);
+        return dt_api_refuse_rows(session, step, what, here);
+    }
     if (*rows != NO_ARRAY && here != *rows)
         return dt_error_in(DT_INVALID_ARGUMENT, name, 0, "%s has %" PRId64 " rows, and the batch %" PRId64, input->name, here, *rows);
     *rows = here;
@@ -63,9 +81,7 @@ static dt_status *place_input(dtrt_session *session, int step, dtrt_step_state *
 dt_status *dt_api_take_inputs(dtrt_session *session, int step, dtrt_step_state *state, const dtrt_array *arrays, int64_t *rows) {
     const dt_artifact_function *function = function_of(session, step);
     int64_t most = dt_session_n_rows(session->session);
-    if (*rows < 0 || *rows > most)
-        return dt_error(DT_INVALID_ARGUMENT, "%s: a batch of %" PRId64 " rows; one of this session has 1 to %" PRId64, name_of(session, step), *rows,
-                        most);
+    if (*rows < 0 || *rows > most) return dt_api_refuse_rows(session, step, "it is given", *rows);
     if (*rows == 0) *rows = NO_ARRAY;
     for (int i = 0; i < function->n_inputs && arrays != NULL; i++)
         if (arrays[i].data != NULL) DT_TRY(check_input(session, step, &arrays[i], &function->inputs[i], rows));

@@ -715,6 +715,23 @@ dt_status *dt_operations_check(const dt_artifact *artifact, bool is_gpu, int n_m
     return NULL;
 }
 
+int64_t dt_operations_bytes(const dt_artifact *artifact, int n_microbatches) {
+    const double GROWTH = 4; /* of a list that doubles in an arena, which keeps what it grew out of */
+    double bytes = 0;
+    for (int f = 0; f < artifact->n_functions; f++) {
+        const dt_artifact_function *function = &artifact->functions[f];
+        if (function->role != DT_ROLE_STEP) continue;
+        for (int k = 0; k < function->n_kernels; k++) {
+            const dt_artifact_kernel *kernel = &function->kernels[k];
+            double n = kernel->once ? 0 : (double)dt_artifact_runs(function, kernel->loop) * (kernel->sharded ? artifact->n_shards : 1);
+            bytes += n * (GROWTH * sizeof(dt_operation) + (double)kernel->n_buffers * sizeof(void *));
+        }
+        for (int s = 0; s < function->n_segments; s++) bytes += function->segments[s].n_collectives * 2.0 * sizeof(void *);
+    }
+    bytes *= n_microbatches;
+    return bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
+}
+
 /* Of the last microbatches: what `n_done` kernels have made complete, before there are more of them. */
 static void add_complete(builder *in, int s, int n_done) {
     const dt_artifact_segment *segment = &in->function->segments[s];

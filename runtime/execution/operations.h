@@ -63,6 +63,9 @@ typedef struct dt_operations {
 /* Whether lists for so many microbatches are not too long for memory, or for a graph of a GPU. */
 dt_status *dt_operations_check(const dt_artifact *artifact, bool is_gpu, int n_microbatches);
 
+/* Bytes of the host's memory that such lists take, without what is there once for all microbatches. */
+int64_t dt_operations_bytes(const dt_artifact *artifact, int n_microbatches);
+
 /* The collectives of all functions that the memory is for, in their order, and how many there are before those of each function, and in all
  * (first [n_functions + 1]). */
 const dt_collective_part *dt_operations_collectives(const dt_operations_options *options, int wanted, dt_arena *arena, int *first);

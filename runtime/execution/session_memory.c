@@ -1,5 +1,6 @@
 /* session_memory: what a session takes of its devices' memory, and whether that fits. All of it is known before anything is allocated. */
 #include "runtime/devices/host_memory.h"
+#include "runtime/execution/operations.h"
 #include "runtime/execution/session_state.h"
 
 #include <inttypes.h>
@@ -128,12 +129,27 @@ static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed,
     return dt_artifact_suggest(status, session->artifact, "--batch", "N");
 }
 
+/* Lists of what is done for each microbatch, beside the plan. */
+static dt_status *check_lists(const dt_session *session) {
+    int64_t needed = 0, planned = 0, available = dt_host_memory_free_bytes();
+    for (int e = 0; e < session->n_executors; e++)
+        needed = sum_of(needed, dt_operations_bytes(session->artifact, session->executors[e].memory.n_microbatches));
+    for (int d = 0; d < session->n_domains && session->spec.kind->shares_memory; d++) planned = sum_of(planned, dt_session_domain_bytes(session, d));
+    if (sum_of(needed, planned) <= available) return NULL;
+    return dt_error(DT_RESOURCE_EXHAUSTED,
+                    "what is to be done for each microbatch of %" PRId64
+                    " replica%s takes %.1f MiB of the machine's memory, and what is computed %.1f "
+                    "MiB, of which %.1f MiB are free; use fewer replicas, with more rows each",
+                    session->options.replicas, dt_plural(session->options.replicas), in_mib(needed), in_mib(planned), in_mib(available));
+}
+
 /* Before anything is allocated: does the plan fit? */
 dt_status *dt_session_check_memory(const dt_session *session) {
     for (int d = 0; d < session->n_domains; d++) {
         int64_t needed = dt_session_domain_bytes(session, d), available = dt_device_free_bytes(session->domains[d].device);
         if (needed > available) return does_not_fit(session, d, needed, available);
     }
+    DT_TRY(check_lists(session));
     int64_t host_bytes = session->spec.kind->is_gpu ? session->options.host_bytes : 0, available = host_bytes > 0 ? dt_host_memory_free_bytes() : 0;
     if (host_bytes <= available) return NULL;
     return dt_error(DT_RESOURCE_EXHAUSTED, "the copy that checkpoints are written from needs %.1f MiB of the machine's memory, and %.1f MiB are free",

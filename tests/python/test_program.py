@@ -1,7 +1,13 @@
 """Programs: compiled from files and texts, opened, described, refused."""
 import json
+import pickle
+import resource
+import shutil
+import subprocess
+import sys
 
 import dt
+import numpy as np
 import pytest
 from conftest import PROGRAM
 
@@ -158,3 +164,71 @@ def test_diagnostics_as_json():
         dt.compile(MISTAKE)
     for one in caught.value.diagnostics:
         assert json.loads(one.json)["message"] == one.message and json.loads(one.json)["line"] == one.line
+
+
+def test_a_program_is_pickled(program, tmp_path):
+    path = tmp_path / "net.dtx"
+    shutil.copy(dt.compile(PROGRAM, name="net.dt", output=path).path, tmp_path / "copy.dtx")
+    opened = dt.open(path)
+    for one in (program, opened):
+        again = pickle.loads(pickle.dumps(one))
+        assert again.steps == one.steps and again.text() == PROGRAM and again.layers == one.layers
+        x = np.ones((2, 4), np.float32)
+        assert np.array_equal(again.session().predict(x)["label"], one.session().predict(x)["label"])
+    dt.compile(PROGRAM.replace("width = 16", "width = 8"), name="net.dt", output=path)
+    with pytest.raises(dt.FailedPrecondition, match="another program now"):
+        pickle.dumps(opened)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import dt
+what, path, artifact = sys.argv[1:]
+program = dt.open(artifact)
+run = {"compile": lambda: dt.compile(path, {"depth": 6}), "bench": lambda: program.bench(steps=100_000), "check": lambda: dt.open(artifact).check("large")}[what]
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+began = time.monotonic()
+try:
+    run()
+except KeyboardInterrupt:
+    print(time.monotonic() - began)
+"""
+DEEP = """
+use nn, losses, optimizers
+option depth = 1
+model Net(x: f32[B, 64]) -> f32[B, 64] {
+    for i in 0 .. depth { x = dense(tanh(dense(x, units: 300 + i, activation: gelu)), units: 64, activation: softplus) }
+    return x
+}
+step train(x: f32[B, 64]) { minimize(square(Net(x)), adam(1e-3)) }
+step large(x: f32[B, 64]) { minimize(square(Net(x)), adam(1e-3)) }
+"""
+
+
+def test_control_c_ends_what_runs_long_at_once(tmp_path):
+    (tmp_path / "deep.dt").write_text(DEEP)
+    (tmp_path / "run.py").write_text(INTERRUPTED)
+    dt.compile(tmp_path / "deep.dt", {"depth": 4}, output=tmp_path / "deep.dtx", batch=8)
+    for what in ("compile", "bench", "check"):
+        done = subprocess.run([sys.executable, tmp_path / "run.py", what, tmp_path / "deep.dt", tmp_path / "deep.dtx"], capture_output=True, text=True)
+        assert done.returncode == 0 and 0.3 <= float(done.stdout) < 1.3, (what, done.stdout, done.stderr)
+
+
+def test_sizes_are_checked_before_memory_is_taken(program):
+    many, large = dt.compile(DEEP, {"depth": 8}), dt.compile(DEEP, batch=2**20)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(dt.InvalidArgument, match="launches of kernels"):
+        many.session(replicas=10**6)
+    with pytest.raises(dt.ResourceExhausted, match="the plan needs .* MiB are free"):
+        large.session(replicas=2**9)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 200_000
+    session = dt.compile("step s(x: f32[B]) {\n    return y: x\n}\n").session()
+    with pytest.raises(ValueError, match=r"x has 64 rows; a batch of this session has 1 to 1: dt\.compile\(\.\.\., batch=64\)"):
+        session.step("s", x=np.zeros(64, np.float32))
+    with pytest.raises(ValueError, match="`global_batch` 6 makes one that takes them"):
+        program.session(global_batch=4).step("predict", x=np.zeros((6, 4), np.float32))
+
+
+def test_small_reports_print_readably():
+    report = dt.Report({"rate": 1.5e-5, "loss": 0.25, "n": 0.0, "far": -2e7}, epoch=1, step=1, examples=1, seconds=1, examples_per_second=1, data_wait=0)
+    assert repr(report).endswith("rate 1.5e-05  loss 0.2500  n 0.0000  far -2e+07")

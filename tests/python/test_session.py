@@ -358,7 +358,7 @@ def test_messages_name_arguments_and_what_was_meant(program, tmp_path):
         program.session(timeline_steps=-1)
     with pytest.raises(dt.InvalidArgument, match="use `replicas` 4, or fewer `devices`"):
         program.session(devices="cpu:4x1", replicas=2)
-    with pytest.raises(dt.InvalidArgument, match="dtc compile .*--batch 512"):  # a command stays one
+    with pytest.raises(dt.InvalidArgument, match=r"dt\.compile\(\.\.\., batch=512\)"):
         program.session(global_batch=512)
 
 
@@ -388,3 +388,43 @@ def test_a_folder_of_logs_is_of_one_training(program, data, tmp_path):
         other.load(tmp_path / "ck")
         other.train(epochs=1, log_dir=logs).run()  # goes on with it
     assert (logs / "run.jsonl").read_text().startswith(lines)
+
+
+GAN = """
+use nn, losses, optimizers
+
+model Critic(x: f32[B, 2]) -> f32[B] { return dense(x, units: 1)[:, 0] }
+model Maker(z: f32[B, 1]) -> f32[B, 2] { return dense(z, units: 2) }
+
+step critic(x: f32[B, 2], z: f32[B, 1]) {
+    minimize(square(Critic(x) - 1) + square(Critic(stop_gradient(Maker(z)))), sgd(0.1))
+    report loss: mean(square(Critic(x) - 1))
+}
+
+step maker(z: f32[B, 1]) {
+    minimize(square(Critic(Maker(z)) - 1), sgd(0.1))
+    report loss: mean(square(Critic(Maker(z)) - 1))
+}
+"""
+
+
+def test_steps_of_ones_own_loop_report_together():
+    session = dt.compile(GAN, batch=8).session(devices="cpu:1x1")
+    random = np.random.default_rng(0)
+    for epoch in (1, 2):
+        losses = []
+        with session.gather("critic", "maker") as report:
+            for n in (8, 8, 5):
+                for _ in range(2):
+                    losses.append((n, session.step("critic", x=random.random((n, 2), np.float32), z=random.random((n, 1), np.float32))["loss"]))
+                session.step("maker", z=random.random((n, 1), np.float32))
+        assert report["critic.loss"] == pytest.approx(sum(n * loss for n, loss in losses) / 42, rel=1e-5)
+        assert set(report) == {"critic.loss", "maker.loss"} and report.epoch == epoch and report.step == 9 * epoch + epoch - 1 and report.examples == 42
+        kept = dict(report)
+        session.step("maker", z=np.ones((1, 1), np.float32))
+        assert dict(report) == kept
+    with pytest.raises(dt.NotFound, match="there is no step 'nosuch'"):
+        session.gather("nosuch")
+    with session.gather("maker") as alone:
+        session.step("maker", z=np.ones((1, 1), np.float32))
+    assert set(alone) == {"loss"} and "loss" in repr(alone)
