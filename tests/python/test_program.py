@@ -215,12 +215,10 @@ def test_control_c_ends_what_runs_long_at_once(tmp_path):
 
 
 def test_sizes_are_checked_before_memory_is_taken(program):
-    many, large = dt.compile(DEEP, {"depth": 8}), dt.compile(DEEP, batch=2**20)
+    many = dt.compile(DEEP, {"depth": 8})
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(dt.InvalidArgument, match="launches of kernels"):
         many.session(replicas=10**6)
-    with pytest.raises(dt.ResourceExhausted, match="the plan needs .* MiB are free"):
-        large.session(replicas=2**9)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 200_000
     session = dt.compile("step s(x: f32[B]) {\n    return y: x\n}\n").session()
     with pytest.raises(ValueError, match=r"x has 64 rows; a batch of this session has 1 to 1: dt\.compile\(\.\.\., batch=64\)"):
