@@ -10,7 +10,7 @@ import sys
 import dt
 
 HERE = pathlib.Path(__file__).resolve().parent.parent / "python"
-CLASSES = (dt.Program, dt.Session, dt.Processes, dt.Training, dt.Report, dt.LaunchValues, dt.Step, dt.Tensor, dt.Layer, dt.Picture, dt.Finding,
+CLASSES = (dt.Program, dt.Session, dt.Processes, dt.Training, dt.Report, dt.Gathered, dt.Moment, dt.LaunchValues, dt.Step, dt.Tensor, dt.Layer, dt.Picture, dt.Finding,
            dt.Diagnostic)
 
 

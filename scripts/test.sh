@@ -41,6 +41,7 @@ if ! "$python" -c 'import numpy, pytest, safetensors, tqdm' 2>/dev/null; then
     python3 -m venv .venv
     "$python" -m pip install --quiet --disable-pip-version-check numpy pytest safetensors tqdm
 fi
+echo "$PWD/build/python" >"$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dt_build.pth" # `import dt` is that of the build
 
 # What reads and runs ONNX models.
 [ $full = no ] || "$python" -c 'import onnx, onnxruntime' 2>/dev/null || "$python" -m pip install --quiet --disable-pip-version-check onnx onnxruntime

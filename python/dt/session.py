@@ -261,6 +261,8 @@ class Session(_dt.Session):
                 finally:
                     listener.bars.close()
                 report = listener.take(self.n_steps)
+                if reason != "pause":
+                    callbacks.end(reason)
                 if report is not None:
                     yield report
         except GeneratorExit:

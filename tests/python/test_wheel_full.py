@@ -55,12 +55,13 @@ def test_limited_api(environment):
     run(environment, "-m", "abi3audit", "--strict", next((environment.parents[2] / "dist").iterdir()))
 
 
-def test_notebook(environment, tmp_path):
+def test_notebooks(environment, tmp_path):
     run(environment, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "nbclient", "ipykernel", "tqdm")
     script = ("import nbclient, nbformat, sys\n"
               "book = nbformat.read(sys.argv[1], as_version=4)\n"
               "nbclient.NotebookClient(book, timeout=600, kernel_name='python3').execute()\n"
               "print([output.get('data', output) for cell in book.cells if cell.cell_type == 'code' for output in cell.outputs])\n")
-    shown = run(environment, "-c", script, SOURCE / "examples/python/train.ipynb", cwd=tmp_path, env={**without_build(), "DT_SOURCE": str(SOURCE)})
-    for text in ("dense_1", "<svg", "evaluate.accuracy", "matmul"):
-        assert text in shown
+    for book, texts in ("train", ("dense_1", "<svg", "evaluate.accuracy", "matmul")), ("arrays", ("dense_2", "<svg", "evaluate.accuracy")):
+        shown = run(environment, "-c", script, SOURCE / f"examples/python/{book}.ipynb", cwd=tmp_path, env={**without_build(), "DT_SOURCE": str(SOURCE)})
+        for text in texts:
+            assert text in shown, book
