@@ -114,6 +114,22 @@ static dt_object evaluate_list(dt_elaborator *e, const dt_expression *x) {
     return any_poison ? dt_poison() : dt_object_items(e->arena, DT_OBJECT_LIST, items, x->items.n);
 }
 
+/* Its names are gone after it. */
+static dt_object evaluate_comprehension(dt_elaborator *e, const dt_expression *x) {
+    dt_frame *frame = e->frame;
+    dt_object_list kept = {0}, *outer = frame->kept;
+    dt_binding *scope = frame->scope;
+    frame->kept = &kept;
+    frame->lists++;
+    dt_run_block(e, &x->body);
+    frame->lists--;
+    frame->kept = outer;
+    frame->scope = scope;
+    bool any_poison = frame->returned; /* given up */
+    for (size_t i = 0; i < kept.n; i++) any_poison |= dt_is_poison(kept.items[i]);
+    return any_poison ? dt_poison() : dt_object_items(e->arena, DT_OBJECT_LIST, kept.items, kept.n);
+}
+
 static dt_object evaluate_lambda(dt_elaborator *e, const dt_expression *x) {
     dt_callee *callee = DT_NEW(e->arena, dt_callee);
     *callee = (dt_callee){.name = "the lambda",
@@ -237,6 +253,7 @@ static dt_object evaluate_kind(dt_elaborator *e, const dt_expression *x) {
     case DT_EXPRESSION_NONE: return dt_object_none();
     case DT_EXPRESSION_NAME: return dt_lookup(e, x->text, x->span);
     case DT_EXPRESSION_LIST: return evaluate_list(e, x);
+    case DT_EXPRESSION_COMPREHENSION: return evaluate_comprehension(e, x);
     case DT_EXPRESSION_CALL: return dt_evaluate_call(e, x);
     case DT_EXPRESSION_INDEX: return evaluate_index(e, x);
     case DT_EXPRESSION_FIELD: return dt_field_of(e, dt_value_of(e, x->a), x->text, x->span);

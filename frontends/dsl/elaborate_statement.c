@@ -228,11 +228,19 @@ static void run_expression(dt_elaborator *e, const dt_statement *s) {
     if (value.kind == DT_OBJECT_NONE || dt_is_poison(value)) return;
     if (s->value->kind == DT_EXPRESSION_CALL || s->value->kind == DT_EXPRESSION_AS) {
         bool dropped = value.kind == DT_OBJECT_TENSOR || value.kind == DT_OBJECT_TREE || dt_is_number(value);
-        if (dropped) dt_diagnostic_help(dt_elaborator_warning(e, DT_WARN_VALUE_NOT_USED, s->value->span, "the value of this call is not used"), "bind it, or write _ = …");
+        if (dropped)
+            dt_diagnostic_help(dt_elaborator_warning(e, DT_WARN_VALUE_NOT_USED, s->value->span, "the value of this call is not used"),
+                               "bind it, or write _ = …");
         return;
     }
     dt_diagnostic *error = dt_elaborator_error(e, s->value->span, "this expression does nothing");
     if (s->value->kind == DT_EXPRESSION_BINARY && s->value->operator== DT_TOKEN_EQUAL_EQUAL) dt_diagnostic_help(error, "= binds a name; == compares");
+}
+
+/* Where a condition around it is not known, nobody knows how many there are. */
+static void run_item(dt_elaborator *e, const dt_statement *s) {
+    dt_object item = dt_settle(e, dt_value_of(e, s->value));
+    dt_list_push(e->arena, e->frame->kept, e->n_uncertain > 0 ? dt_poison() : item);
 }
 
 /* The parser said what is wrong: all that it may have bound is poison. */
@@ -267,6 +275,7 @@ static void run_statement(dt_elaborator *e, const dt_statement *s) {
     case DT_STATEMENT_REPORT: dt_run_report(e, s); break;
     case DT_STATEMENT_EXPRESSION: run_expression(e, s); break;
     case DT_STATEMENT_UPDATE: dt_run_update(e, s); break;
+    case DT_STATEMENT_ITEM: run_item(e, s); break;
     }
 }
 

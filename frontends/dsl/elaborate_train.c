@@ -85,6 +85,7 @@ static bool expression_trains(search *s, const dt_expression *x) {
     bool found = expression_trains(s, x->a) || expression_trains(s, x->b) || expression_trains(s, x->c);
     for (size_t i = 0; i < x->items.n && !found; i++) found = expression_trains(s, x->items.items[i]);
     for (size_t i = 0; i < x->arguments.n && !found; i++) found = expression_trains(s, x->arguments.items[i].value);
+    found = found || block_trains(s, &x->body);
     return found || (x->callable != NULL && callable_trains(s, x->callable));
 }
 

@@ -31,6 +31,7 @@ static void read_expression(dt_arena *arena, const dt_expression *x, name_list *
     read_expression(arena, x->c, names);
     for (size_t i = 0; i < x->items.n; i++) read_expression(arena, x->items.items[i], names);
     for (size_t i = 0; i < x->arguments.n; i++) read_expression(arena, x->arguments.items[i].value, names);
+    read_block(arena, &x->body, names);
     if (x->callable != NULL) read_callable(arena, x->callable, names);
 }
 

@@ -120,6 +120,8 @@ struct dt_visit {
 };
 
 /* ---- calls ---- */
+typedef DT_LIST(dt_object) dt_object_list;
+
 struct dt_frame {
     const dt_callee *callee; /* NULL: top level */
     dt_file *file;
@@ -131,6 +133,7 @@ struct dt_frame {
     struct dt_update *update; /* within an optimizer */
     const char *binding;      /* the name that the statement at work binds, for `layer` values; NULL: none */
     int lists;                /* around this point, in that statement */
+    dt_object_list *kept;     /* items of the comprehension at work */
     bool may_return, returned;
     dt_object result;
     dt_span result_span;

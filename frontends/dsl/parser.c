@@ -196,7 +196,7 @@ static void parse_target(dt_parser *p, dt_statement *s) {
     dt_list_push(p->arena, &s->targets, target);
 }
 
-static void parse_targets(dt_parser *p, dt_statement *s) {
+void dt_parse_targets(dt_parser *p, dt_statement *s) {
     do {
         parse_target(p, s);
     } while (dt_parser_accept(p, DT_TOKEN_COMMA));
@@ -290,7 +290,7 @@ static void parse_if(dt_parser *p, dt_statement *s) {
 static void parse_for(dt_parser *p, dt_statement *s) {
     s->kind = DT_STATEMENT_FOR;
     dt_parser_next(p);
-    parse_targets(p, s);
+    dt_parse_targets(p, s);
     dt_parser_expect(p, DT_TOKEN_IN, "after what for binds");
     s->value = dt_parse_expression(p);
     s->body = parse_block(p);
@@ -324,7 +324,7 @@ static dt_statement *parse_statement(dt_parser *p) {
     dt_token_kind assignment = assignment_ahead(p);
     if (assignment != DT_TOKEN_END) {
         s->kind = assignment == DT_TOKEN_ASSIGN ? DT_STATEMENT_ASSIGN : DT_STATEMENT_WRITE;
-        parse_targets(p, s);
+        dt_parse_targets(p, s);
         dt_parser_next(p);
         s->value = dt_parse_expression(p);
     } else if (name_follows && (dt_parser_is_word(p, "param") || dt_parser_is_word(p, "state"))) {

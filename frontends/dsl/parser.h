@@ -38,6 +38,7 @@ void dt_parser_leave(dt_parser *p);
 dt_expression *dt_parse_expression(dt_parser *p); /* never NULL; after a mistake a BROKEN */
 dt_type_syntax *dt_parse_type(dt_parser *p, bool may_be_enum);
 void dt_parse_parameters(dt_parser *p, dt_callable *callable); /* ( … ) */
+void dt_parse_targets(dt_parser *p, dt_statement *s);          /* a, b */
 /* `value, name: value, …` up to what ends the list; may break lines inside brackets only, which the lexer has seen to. */
 void dt_parse_arguments(dt_parser *p, dt_argument_list *arguments, dt_token_kind close);
 

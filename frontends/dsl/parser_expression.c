@@ -4,6 +4,20 @@
 
 #include <string.h>
 
+enum {
+    MOST_OPERATORS = 200 /* of one level in a row */
+};
+enum {
+    LEVEL_OR,
+    LEVEL_AND,
+    LEVEL_NOT,
+    LEVEL_COMPARE,
+    LEVEL_RANGE,
+    LEVEL_ADD,
+    LEVEL_MULTIPLY,
+    LEVEL_UNARY
+};
+
 static dt_expression *make(dt_parser *p, dt_expression_kind kind, dt_span span) {
     dt_expression *e = DT_NEW(p->arena, dt_expression);
     e->kind = kind;
@@ -89,6 +103,30 @@ static dt_expression *parse_lambda(dt_parser *p) {
     return e;
 }
 
+static dt_expression *parse_level(dt_parser *p, int level);
+
+/* for a, b in list if condition, after the item of a list, which the innermost of them holds. */
+static void parse_clauses(dt_parser *p, dt_block *block, dt_expression *item) {
+    while (dt_parser_is(p, DT_TOKEN_FOR) || dt_parser_is(p, DT_TOKEN_IF)) {
+        dt_statement *s = DT_NEW(p->arena, dt_statement);
+        const dt_token *word = dt_parser_next(p);
+        s->kind = word->kind == DT_TOKEN_FOR ? DT_STATEMENT_FOR : DT_STATEMENT_IF;
+        s->span = word->span;
+        if (s->kind == DT_STATEMENT_FOR) {
+            dt_parse_targets(p, s);
+            dt_parser_expect(p, DT_TOKEN_IN, "after what for binds");
+        }
+        s->value = parse_level(p, LEVEL_OR);
+        dt_list_push(p->arena, block, s);
+        block = &s->body;
+    }
+    dt_statement *kept = DT_NEW(p->arena, dt_statement);
+    kept->kind = DT_STATEMENT_ITEM;
+    kept->span = item->span;
+    kept->value = item;
+    dt_list_push(p->arena, block, kept);
+}
+
 static dt_expression *parse_bracketed(dt_parser *p) {
     dt_span span = dt_parser_peek(p, 0)->span;
     if (dt_parser_accept(p, DT_TOKEN_OPEN_ROUND)) {
@@ -101,6 +139,11 @@ static dt_expression *parse_bracketed(dt_parser *p) {
     while (!dt_parser_is(p, DT_TOKEN_CLOSE_SQUARE) && !p->panicked) {
         dt_list_push(p->arena, &list->items, dt_parse_expression(p));
         if (!dt_parser_accept(p, DT_TOKEN_COMMA)) break;
+    }
+    if (list->items.n == 1 && dt_parser_is(p, DT_TOKEN_FOR)) {
+        list->kind = DT_EXPRESSION_COMPREHENSION;
+        parse_clauses(p, &list->body, list->items.items[0]);
+        list->items.n = 0;
     }
     list->span = join(span, dt_parser_peek(p, 0)->span);
     dt_parser_expect_close(p, DT_TOKEN_CLOSE_SQUARE, "at the end of the list", span);
@@ -222,20 +265,6 @@ static dt_expression *parse_unary(dt_parser *p) {
     e->a = operand;
     return e;
 }
-
-enum {
-    MOST_OPERATORS = 200 /* of one level in a row */
-};
-enum {
-    LEVEL_OR,
-    LEVEL_AND,
-    LEVEL_NOT,
-    LEVEL_COMPARE,
-    LEVEL_RANGE,
-    LEVEL_ADD,
-    LEVEL_MULTIPLY,
-    LEVEL_UNARY
-};
 
 static bool at_operator_of(const dt_parser *p, int level) {
     static const dt_token_kind of_level[][7] = {

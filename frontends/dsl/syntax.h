@@ -57,21 +57,22 @@ typedef enum dt_expression_kind {
     DT_EXPRESSION_STRING,
     DT_EXPRESSION_NONE,
     DT_EXPRESSION_NAME,
-    DT_EXPRESSION_LIST,        /* items */
-    DT_EXPRESSION_CALL,        /* a(arguments) */
-    DT_EXPRESSION_INDEX,       /* a[items] */
-    DT_EXPRESSION_SLICE,       /* a:b:c within an index, each may be NULL */
-    DT_EXPRESSION_ELLIPSIS,    /* ... within an index or a type */
-    DT_EXPRESSION_FIELD,       /* a.text */
-    DT_EXPRESSION_UNARY,       /* operator a: MINUS, NOT */
-    DT_EXPRESSION_BINARY,      /* a operator b */
-    DT_EXPRESSION_CONDITIONAL, /* b if a else c */
-    DT_EXPRESSION_RANGE,       /* a..b */
-    DT_EXPRESSION_LAMBDA,      /* callable, whose body is one return */
-    DT_EXPRESSION_PIPE,        /* a | b */
-    DT_EXPRESSION_AS,          /* a as text */
-    DT_EXPRESSION_LAYER,       /* layer a, a CALL without what flows through the layer */
-    DT_EXPRESSION_BROKEN       /* not understood, which was said: poison */
+    DT_EXPRESSION_LIST,          /* items */
+    DT_EXPRESSION_COMPREHENSION, /* [… for … in … if …]: body is the FOR, around further ones, an IF, and in the end an ITEM */
+    DT_EXPRESSION_CALL,          /* a(arguments) */
+    DT_EXPRESSION_INDEX,         /* a[items] */
+    DT_EXPRESSION_SLICE,         /* a:b:c within an index, each may be NULL */
+    DT_EXPRESSION_ELLIPSIS,      /* ... within an index or a type */
+    DT_EXPRESSION_FIELD,         /* a.text */
+    DT_EXPRESSION_UNARY,         /* operator a: MINUS, NOT */
+    DT_EXPRESSION_BINARY,        /* a operator b */
+    DT_EXPRESSION_CONDITIONAL,   /* b if a else c */
+    DT_EXPRESSION_RANGE,         /* a..b */
+    DT_EXPRESSION_LAMBDA,        /* callable, whose body is one return */
+    DT_EXPRESSION_PIPE,          /* a | b */
+    DT_EXPRESSION_AS,            /* a as text */
+    DT_EXPRESSION_LAYER,         /* layer a, a CALL without what flows through the layer */
+    DT_EXPRESSION_BROKEN         /* not understood, which was said: poison */
 } dt_expression_kind;
 
 struct dt_expression {
@@ -81,6 +82,7 @@ struct dt_expression {
     dt_expression_list items;
     dt_argument_list arguments;
     dt_callable *callable;
+    dt_block body;    /* COMPREHENSION */
     const char *text; /* NAME, STRING, FIELD, AS */
     dt_token_kind operator;
     int64_t i; /* INT, BOOL */
@@ -97,7 +99,8 @@ typedef enum dt_statement_kind {
     DT_STATEMENT_RETURN,     /* arguments */
     DT_STATEMENT_REPORT,     /* arguments, all named */
     DT_STATEMENT_EXPRESSION, /* value */
-    DT_STATEMENT_UPDATE      /* callable: in an optimizer */
+    DT_STATEMENT_UPDATE,     /* callable: in an optimizer */
+    DT_STATEMENT_ITEM        /* value: the next item of the comprehension around it */
 } dt_statement_kind;
 
 typedef struct dt_assignment_target {
