@@ -426,11 +426,13 @@ static const char *find_foreign(const char *name) {
     } names[] = {
 #define FOREIGN(theirs, ours) {#theirs, "here that is " ours},
 #define FOREIGN_LINE(theirs, ours) {#theirs, "here that is a line of a step: " ours},
+#define FOREIGN_TRAINING(theirs) {#theirs, "here minimize(loss, adam()) takes gradients and updates parameters"},
 #define FOREIGN_MODULE(theirs) {#theirs, "functions stand alone here: relu(x), mean(x)"},
 #define FOREIGN_PARAMETER(theirs, ours)
 #include "frontends/dsl/foreign_names.def"
 #undef FOREIGN
 #undef FOREIGN_LINE
+#undef FOREIGN_TRAINING
 #undef FOREIGN_MODULE
 #undef FOREIGN_PARAMETER
     };
@@ -445,11 +447,13 @@ const char *dt_foreign_parameter(const char *name) {
     } names[] = {
 #define FOREIGN(theirs, ours)
 #define FOREIGN_LINE(theirs, ours)
+#define FOREIGN_TRAINING(theirs)
 #define FOREIGN_MODULE(theirs)
 #define FOREIGN_PARAMETER(theirs, ours) {#theirs, #ours},
 #include "frontends/dsl/foreign_names.def"
 #undef FOREIGN
 #undef FOREIGN_LINE
+#undef FOREIGN_TRAINING
 #undef FOREIGN_MODULE
 #undef FOREIGN_PARAMETER
     };
@@ -467,6 +471,12 @@ static const char *without_capitals(dt_elaborator *e, const char *name, bool par
         dt_text_append_bytes(&text, &small, 1);
     }
     return text.data;
+}
+
+const char *dt_foreign_help(dt_elaborator *e, const char *name) {
+    const char *forms[] = {name, without_capitals(e, name, true), without_capitals(e, name, false)}, *help = NULL;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms && help == NULL; i++) help = find_foreign(forms[i]);
+    return help;
 }
 
 /* The names that are known where the elaborator is. */

@@ -180,6 +180,16 @@ static dt_object tensor_field(dt_elaborator *e, dt_object base, const char *name
         return dt_poison();
     }
     dt_diagnostic *error = dt_elaborator_error(e, span, "a tensor has no %s", name);
+    const char *help = dt_foreign_help(e, name);
+    dt_object function;
+    if (help != NULL) {
+        dt_diagnostic_help(error, "%s", help);
+        return dt_poison();
+    }
+    if (dt_find_top(e, e->frame->file, name, &function) && function.kind == DT_OBJECT_FUNCTION) {
+        dt_diagnostic_help(error, "functions stand before what they take: %s(x)", name);
+        return dt_poison();
+    }
     static const char *const fields[] = {"shape", "rank", "dtype", "T", "path"};
     dt_diagnostic_suggest(error, name, fields, sizeof fields / sizeof *fields);
     return dt_poison();
@@ -193,6 +203,11 @@ static dt_object module_field(dt_elaborator *e, dt_object base, const char *name
         if (dt_is_private(e, base.file, name)) {
             dt_diagnostic *error = dt_elaborator_error(e, span, "%s is private to the module %s", name, base.file->name);
             dt_diagnostic_help(error, base.file->is_library ? "write one of your own" : "declare it without private where others are to use it");
+            return dt_poison();
+        }
+        const char *help = base.file->is_library ? dt_foreign_help(e, name) : NULL;
+        if (help != NULL) {
+            dt_diagnostic_help(dt_elaborator_error(e, span, "the module %s has no %s", base.file->name, name), "%s", help);
             return dt_poison();
         }
         const dt_syntax *syntax = base.file->syntax;
@@ -233,6 +248,17 @@ dt_object dt_field_of(dt_elaborator *e, dt_object base, const char *name, dt_spa
     return dt_poison();
 }
 
+/* torch.cat: answered as cat is, where nothing is called torch. */
+static dt_object evaluate_field(dt_elaborator *e, const dt_expression *x) {
+    dt_object object;
+    bool is_unknown = x->a->kind == DT_EXPRESSION_NAME && dt_find_binding(e->frame->scope, x->a->text) == NULL &&
+                      dt_foreign_help(e, x->a->text) != NULL && !dt_find_top(e, e->frame->file, x->a->text, &object);
+    const char *help = is_unknown ? dt_foreign_help(e, x->text) : NULL;
+    if (help == NULL) return dt_field_of(e, dt_value_of(e, x->a), x->text, x->span);
+    dt_diagnostic_help(dt_elaborator_error(e, x->span, "unknown name %s.%s", x->a->text, x->text), "%s", help);
+    return dt_poison();
+}
+
 /* ---- all ---- */
 
 static dt_object evaluate_index(dt_elaborator *e, const dt_expression *x) {
@@ -256,7 +282,7 @@ static dt_object evaluate_kind(dt_elaborator *e, const dt_expression *x) {
     case DT_EXPRESSION_COMPREHENSION: return evaluate_comprehension(e, x);
     case DT_EXPRESSION_CALL: return dt_evaluate_call(e, x);
     case DT_EXPRESSION_INDEX: return evaluate_index(e, x);
-    case DT_EXPRESSION_FIELD: return dt_field_of(e, dt_value_of(e, x->a), x->text, x->span);
+    case DT_EXPRESSION_FIELD: return evaluate_field(e, x);
     case DT_EXPRESSION_UNARY: return evaluate_unary(e, x);
     case DT_EXPRESSION_BINARY: return evaluate_binary(e, x);
     case DT_EXPRESSION_CONDITIONAL: return evaluate_conditional(e, x);

@@ -347,6 +347,8 @@ bool dt_find_constant(dt_elaborator *e, dt_file *file, const char *name, dt_obje
 dt_object dt_lookup(dt_elaborator *e, const char *name, dt_span span);                       /* reports an unknown name */
 void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *name);
 /* What a parameter of Keras's, PyTorch's or NumPy's is called here; NULL: it is none. */
+/* What to write for a name of Keras's, PyTorch's or NumPy's, a class's too; NULL: it is none. */
+const char *dt_foreign_help(dt_elaborator *e, const char *name);
 const char *dt_foreign_parameter(const char *name);
 void dt_note_hidden(dt_elaborator *e, dt_diagnostic *error, const dt_callee *callee); /* that what was called hides a name of the library */
 

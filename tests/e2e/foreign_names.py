@@ -106,6 +106,14 @@ def lines_modules_and_classes_are_answered():
     for theirs, ours in (("SGD", "did you mean sgd?"), ("Linear", "here that is dense(x, units: 4)"), ("ReLU", "did you mean relu?"), ("Conv2D", "did you mean conv2d?"),
                          ("LayerNorm", "did you mean layer_norm?")):
         checks.that(f"help: {ours}\n" in told_of(f"    v = {theirs}(x)"), f"{theirs}: {told_of(f'    v = {theirs}(x)')}")
+    for theirs in re.findall(r"^FOREIGN_TRAINING\((\w+)\)$", TABLE, re.MULTILINE):
+        checks.that("help: here minimize(loss, adam()) takes gradients and updates parameters\n" in told_of(f"    x.{theirs}()"), f"{theirs}: {told_of(f'    x.{theirs}()')}")
+    for theirs, ours in (("torch.cat([x, x])", "here that is concatenate([a, b], axis: 1)"), ("tf.reduce_mean(x)", "here that is mean(x, axis: 1)"),
+                         ("x.view(4)", "here that is reshape(x, shape)"), ("x.sum(1)", "functions stand before what they take: sum(x)"),
+                         ("nn.BatchNorm2d(x)", "here that is batch_norm(x)"), ("nn.CrossEntropyLoss()", "here that is sparse_categorical_crossentropy(label, logits)"),
+                         ("nn.Conv2d(x)", "did you mean conv2d?"), ("jax.value_and_grad(x)", "here minimize(loss, adam()) takes gradients and updates parameters"),
+                         ("lax.scan(x)", "functions stand alone here: relu(x), mean(x)"), ("nn.LeakyReLU(x)", "here that is leaky_relu(x)")):
+        checks.that(f"help: {ours}\n" in told_of(f"    v = {theirs}"), f"{theirs}: {told_of(f'    v = {theirs}')}")
 
 
 table = rows()
