@@ -4,7 +4,8 @@
  *   formula.c      elementwise ops, from formulas
  *   operators.def  a function for each other op
  *   operators.c    those for reductions, moves and indices
- *   products.c     those for products, convolutions and windows
+ *   products.c     those for products and convolutions
+ *   windows.c      those for windows
  *   scan.c         loops
  *   export.c       a whole step
  *   print.c        its text */
@@ -120,11 +121,11 @@ typedef dt_status *dt_onnx_renderer(dt_onnx *onnx, const dt_value *value);
 
 /* formula.c: elementwise ops. */
 dt_onnx_renderer dt_onnx_render_formula;
-/* operators.c, products.c: the rows of operators.def */
+/* operators.c, products.c, windows.c: the rows of operators.def */
 dt_onnx_renderer dt_onnx_constant, dt_onnx_iota, dt_onnx_launch, dt_onnx_reduce, dt_onnx_argument, dt_onnx_reshape_op, dt_onnx_transpose_op,
     dt_onnx_broadcast, dt_onnx_slice_op, dt_onnx_pad, dt_onnx_concatenate, dt_onnx_reverse, dt_onnx_gather, dt_onnx_scatter, dt_onnx_read;
 dt_onnx_renderer dt_onnx_matmul, dt_onnx_dot_general, dt_onnx_convolution, dt_onnx_transposed_convolution, dt_onnx_kernel_gradient, dt_onnx_max_pool,
-    dt_onnx_sum_pool;
+    dt_onnx_sum_pool, dt_onnx_spread, dt_onnx_max_pool_index, dt_onnx_window_gather, dt_onnx_window_scatter;
 
 /* export.c: an error of the value where no input has the dimension B. */
 dt_status *dt_onnx_need_rows(const dt_value *value);

@@ -1,4 +1,4 @@
-/* products: matrix products, convolutions and windows. Images are transposed from [B, H, W, C] to ONNX's [B, C, H, W] and back; two transpositions
+/* products: matrix products and convolutions. Images are transposed from [B, H, W, C] to ONNX's [B, C, H, W] and back; two transpositions
  * that meet are left for the runtime to cancel. */
 #include "compiler/onnx/model.h"
 
@@ -199,35 +199,5 @@ dt_status *dt_onnx_kernel_gradient(dt_onnx *onnx, const dt_value *value) {
     y = dt_onnx_slice(onnx, y, n, zeros, value->shape.dims, axes, ones); /* [I, (G) O, directions] */
     y = dt_onnx_transpose(onnx, y, n + 2, permutation);
     dt_onnx_give_rounded(onnx, value, geometry.has_groups ? dt_onnx_reshape(onnx, y, value->shape.rank, value->shape.dims) : y);
-    return NULL;
-}
-
-/* ---- windows ---- */
-
-static const char *pool(dt_onnx *onnx, const dt_value *value, const char *type, Onnx__AttributeProto *setting) {
-    static const int64_t first[] = {0, 3, 1, 2}, last[] = {0, 2, 3, 1};
-    int n;
-    const int64_t *padding = dt_value_ints(value, "padding", &n), *size = dt_value_ints(value, "size", &n),
-                  *strides = dt_value_ints(value, "strides", &n);
-    const int64_t pads[] = {padding[0], padding[2], padding[1], padding[3]};
-    const char *x = dt_onnx_transpose(onnx, dt_onnx_whole(onnx, value->operands[0]), 4, first);
-    x = dt_onnx_add(onnx, type, DT_ONNX_INPUTS(x),
-                    DT_ONNX_ATTRIBUTES(dt_onnx_ints(onnx, "kernel_shape", 2, size), dt_onnx_ints(onnx, "strides", 2, strides),
-                                       dt_onnx_ints(onnx, "pads", 4, pads), setting));
-    return dt_onnx_transpose(onnx, x, 4, last);
-}
-
-dt_status *dt_onnx_max_pool(dt_onnx *onnx, const dt_value *value) {
-    dt_onnx_give_rounded(onnx, value, pool(onnx, value, "MaxPool", NULL));
-    return NULL;
-}
-
-/* The mean, of what lies outside as well, times the number of elements. */
-dt_status *dt_onnx_sum_pool(dt_onnx *onnx, const dt_value *value) {
-    int n;
-    const int64_t *size = dt_value_ints(value, "size", &n);
-    const char *mean = pool(onnx, value, "AveragePool", dt_onnx_int(onnx, "count_include_pad", 1));
-    const char *n_elements = dt_onnx_number(onnx, dt_onnx_kept(value->dtype), (double)(size[0] * size[1]));
-    dt_onnx_give_rounded(onnx, value, dt_onnx_add_binary(onnx, "Mul", mean, n_elements));
     return NULL;
 }

@@ -21,8 +21,7 @@ from random_programs import ROWS, Graph, draw_inputs
 from random_values import HEAD
 
 # What is no model, and what onnxruntime has no kernel for.
-MAY_FAIL = ("ONNX has no operator for random_uniform", "ONNX has no operator for max_pool2d_index", "ONNX has no operator for sum_pool2d_gradient",
-            "ONNX has no operator for window_scatter", "its factors are rounded to tf32", "no input of the step says how many rows",
+MAY_FAIL = ("ONNX has no operator for random_uniform", "its factors are rounded to tf32", "no input of the step says how many rows",
             "Could not find an implementation for")
 
 

@@ -9,10 +9,6 @@ BY_CLASS = {"MAP", "LOOP"}
 WITHOUT = {
     "input": "an input of the model",
     "random_uniform": "the generator's numbers are those of no operator",
-    "max_pool2d_index": "in gradients of poolings alone",
-    "sum_pool2d_gradient": "in gradients of poolings alone",
-    "window_gather": "in gradients of gradients of poolings alone",
-    "window_scatter": "in gradients of poolings alone",
     "all_reduce": "inserted by partition, which a model does not reach",
     "shard_reduce": "inserted by shard, which a model does not reach",
     "all_gather": "inserted by partition, which a model does not reach",
