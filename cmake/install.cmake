@@ -52,7 +52,7 @@ function(dt_install_library name description private)
     configure_file(${CMAKE_SOURCE_DIR}/cmake/library.pc.in ${texts}/${name}.pc @ONLY)
     install(FILES ${texts}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
-dt_install_library(dtc "The compiler of .dt programs" "-lLLVM-${LLVM_VERSION_MAJOR} -lminizip -lcjson -lnettle -lz -lpthread -ldl -lm")
+dt_install_library(dtc "The compiler of .dt programs" "-lLLVM-${LLVM_VERSION_MAJOR} -lminizip -lcjson -lprotobuf-c -lnettle -lz -lpthread -ldl -lm")
 dt_install_library(dtrt "Training and inference with compiled .dt programs"
     "-lcjson -lminizip -lpng -ljpeg -lprotobuf-c -lutf8proc -lz -lnettle -lpthread -ldl -lm")
 
