@@ -18,7 +18,7 @@ typedef enum dt_operation_kind {
     DT_OPERATION_REDUCE,     /* sums of microbatches, and copies within the memory that the device reaches */
     DT_OPERATION_TRANSFER,   /* a round of messages to and from devices of other processes, of a device that has a link (link.h) */
     DT_OPERATION_ALL_REDUCE, /* a sum over devices of other processes that its link adds up as it likes */
-    DT_OPERATION_JOIN,       /* what follows waits for all that is beside */
+    DT_OPERATION_JOIN,       /* what follows waits for what is beside: all of it, or up to a mark */
     DT_OPERATION_COPY,       /* from the host's memory to the device's */
     DT_OPERATION_READ_BACK,  /* from the device's memory to the host's */
 
@@ -87,6 +87,7 @@ typedef struct dt_operation_copy {
 
 typedef struct dt_operation {
     dt_operation_kind kind;
+    int mark;    /* of what is beside: a number of its own in the sequence, from 1; JOIN: of the last that it waits for. 0: none, all */
     bool beside; /* after what is before it, while what follows runs, until JOIN. Those that are beside the rest run in their order. Of what devices
                     see REDUCE, TRANSFER and ALL_REDUCE may be */
     union {

@@ -104,6 +104,7 @@ typedef struct stage_maker {
 /* A nonblocking collective that was lowered: by the number of its first part. */
 typedef struct started_work {
     int first;
+    int mark, n_stages; /* of the last operation that a device does for it itself, when so many stages had ended */
     dt_group_work work;
 } started_work;
 
@@ -122,6 +123,7 @@ typedef struct cutter {
     bool counted;   /* there was a JOIN that counts all */
 
     DT_LIST(started_work) started; /* nonblocking collectives */
+    int n_marks;
 } cutter;
 
 static void end_sequence(cutter *in, stage_maker *to) {
@@ -219,10 +221,24 @@ static dt_status *cut_collective(cutter *in, const dt_operation_collective *coll
     return NULL;
 }
 
+/* What a device does itself of a nonblocking collective, which others may be behind. */
+static void start_on_device(cutter *in, started_work *one) {
+    const dt_operation_list *operations = &one->work.buckets[0].beside;
+    add_on_device(in, &one->work.buckets[0], true);
+    if (operations->n == 0) return;
+    in->stages.operations.items[in->stages.operations.n - 1].mark = one->mark = ++in->n_marks;
+    one->n_stages = (int)in->stages.stages.n;
+}
+
+static void wait_on_device(cutter *in, const started_work *one) {
+    bool is_marked = one->n_stages == (int)in->stages.stages.n; /* in the sequence that is open */
+    dt_operation join = {.kind = DT_OPERATION_JOIN, .mark = is_marked ? one->mark : 0};
+    dt_list_push(in->arena, &in->stages.operations, join);
+}
+
 /* START lowers it, WAIT finds it. */
 static dt_status *cut_nonblocking(cutter *in, const dt_operation *one) {
     const dt_operation_collective *collective = &one->collective;
-    const dt_operation join = {.kind = DT_OPERATION_JOIN};
     size_t i = 0;
     while (i < in->started.n && in->started.items[i].first != collective->first) i++;
     if (i == in->started.n) {
@@ -237,9 +253,9 @@ static dt_status *cut_nonblocking(cutter *in, const dt_operation *one) {
     if (!work->on_device)
         add_all(in, &in->stages, one->kind == DT_OPERATION_START ? &work->buckets[0].beside : &work->buckets[0].behind);
     else if (one->kind == DT_OPERATION_START)
-        add_on_device(in, &work->buckets[0], true);
+        start_on_device(in, &in->started.items[i]);
     else
-        dt_list_push(in->arena, &in->stages.operations, join);
+        wait_on_device(in, &in->started.items[i]);
     if (!work->on_device) in->about.label = label;
     return NULL;
 }

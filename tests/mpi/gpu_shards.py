@@ -93,9 +93,19 @@ def another_order_shows(net):
 
 
 def a_step_is_one_graph():
+    """In which one microbatch is computed while another one crosses."""
+    n_beside, n_all = 0, 0
     for path in FOLDER.glob("log-4-2-*"):
-        n = sum(call.name == "cuGraphLaunch" for call in read_log(path))
+        calls = read_log(path)
+        n = sum(call.name == "cuGraphLaunch" for call in calls)
         check(n == 1 + 2 * (2 + 2), f"{n} graphs for the initial values and, in two epochs, two steps and two of evaluation each")
+        ran = [line for call in calls for line in call.ran]
+        for i in (i for i, line in enumerate(ran) if line.startswith("begins exec") and "ncclGroupEnd" in line):
+            end = next(k for k in range(i + 1, len(ran)) if ran[k] == ran[i].replace("begins", "runs"))
+            n_beside += any(": train_" in line or ": evaluate_" in line for line in ran[i + 1:end])
+            n_all += 1
+    check(5 * n_beside > n_all, f"kernels run during {n_beside} of {n_all} exchanges")
+    print(f"kernels run during {n_beside} of {n_all} exchanges", flush=True)
 
 
 def it_goes_on_in_another_layout(net):
@@ -116,6 +126,8 @@ def main():
     another_order_shows(net)
     a_step_is_one_graph()
     it_goes_on_in_another_layout(net)
+    refused = net.train(2, "refused", "--stages", 2, expect=1)
+    check("--stages 2 with a GPU" in refused.stderr and "use --shards-over, --shard-parameters or --devices cpu" in refused.stderr, refused)
     states_are_shared_out(Case("wide", NET.replace("units: 32", "units: 64"), batch=24))
     finish()
 

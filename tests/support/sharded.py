@@ -252,6 +252,67 @@ step predict(a: f32[B, 6], b: f32[B, 6]) {
 """
 
 
+# Rows of a table that all have, of one of which each shard has some columns, and of one of which it has some rows; WRONG of what is split.
+LOOKUP = """
+use nn, optimizers
+
+mesh model = 4
+
+data train_set = npy("i.npy", "b.npy") | batch(24)
+
+model Net(i: i32[B, 3]) -> f32[B, 1] {
+    param table: f32[20, 8] = normal(stddev: 0.1)
+    param own:   f32[20, 32] = normal(stddev: 0.1), shard: -1
+    param rows:  f32[20, 8] = normal(stddev: 0.1), shard: 0
+    h = dense(sum(table[i] + rows[i], axis: 1), units: 32, shard: columns)
+    return dense(dense(WRONG + sum(own[i], axis: 1), units: 8, shard: rows), units: 1)
+}
+
+step train(i: i32[B, 3], b: f32[B, 6]) from train_set {
+    loss = mean(square(Net(i) - b[:, :1]), axis: 1)
+    minimize(loss, sgd(learning_rate: 0.01))
+    report loss: mean(loss)
+}
+"""
+
+# Neither 4 nor 2 shards can share 63, 27 or 7 evenly.
+PADDED = SPLIT.replace("2 * N", "2 * N - 1").replace("x = dense(a, units: 32)", """param table: f32[27, 32] = normal(stddev: 0.1), shard: 0
+    x = dense(a, units: 32) + table[i32(abs(a[:, 0]) * 9) % 27]
+    h = conv2d(reshape(x, [B, 8, 4, 1]), filters: 7, kernel: 3, padding: same, activation: relu, shard: columns)
+    x = x + flatten(conv2d(h, filters: 1, kernel: 3, padding: same, shard: rows))""").replace("dense(x, units: 1)", "max(x @ table.T, axis: 1, keep: true)")
+
+# What shards give together of a microbatch, at the segment's end, is what is summed over microbatches.
+REPORTS = """
+use nn, optimizers
+
+mesh model = 4
+
+data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
+data test_set  = npy("a.npy", "b.npy") | take(50) | batch(24)
+
+model Net(a: f32[B, 6]) {
+    h = dense(a, units: 32, shard: columns)
+    return dense(tanh(h), units: 1, shard: rows), h
+}
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    y, h = Net(a)
+    minimize(mean(square(y - b[:, :1]), axis: 1), sgd(learning_rate: 0.01))
+    report greatest: max(h), all: sum(h)
+}
+
+step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
+    _y, h = Net(a)
+    report least: min(h), all: sum(h)
+}
+
+step predict(a: f32[B, 6], b: f32[B, 6]) {
+    y, h = Net(a)
+    return value: y[:, 0], first: h[:, 0]
+}
+"""
+
+
 def case(name, *flags):
     """NET with one of the updates; "norms", "gpt", "gan", "rows", "twice", "again", "recurrent", "split", "every": of all optimizers."""
     if name in UPDATES:

@@ -33,6 +33,8 @@ typedef struct dt_cuda_device {
     dt_cuda_prepared *prepared;
     const dt_sequence *last; /* that was enqueued; NULL: none was */
     void *branches;          /* the event by which streams of a capture wait for one another */
+    void **marks;            /* [n_marks] the events by which they wait for what is beside, up to a mark */
+    int n_marks;
 
     void *clock;       /* an event at a time that is known; NULL: it is not timed */
     double clock_time; /* of it: dt_seconds_now */

@@ -164,6 +164,13 @@ static dt_status *branch(dt_cuda_device *self, void *from, void *to) {
     return NULL;
 }
 
+/* For what is beside, up to a mark or all of it. */
+static dt_status *join(dt_cuda_device *self, const dt_operation *one) {
+    if (one->mark == 0) return branch(self, self->cuda.beside, self->cuda.stream);
+    DT_CUDA_TRY(&self->cuda, cuStreamWaitEvent, self->cuda.stream, self->marks[one->mark - 1], 0);
+    return NULL;
+}
+
 /* What is beside the rest is a branch of the graph, which begins anew wherever something else was in between. */
 static dt_status *launch_all(void *context) {
     const capture *of = context;
@@ -174,8 +181,9 @@ static dt_status *launch_all(void *context) {
         const dt_operation *one = &sequence->operations[i];
         bool was_beside = i > 0 && sequence->operations[i - 1].beside;
         if (one->beside && !was_beside) DT_TRY(branch(self, self->cuda.stream, self->cuda.beside));
-        if (one->kind == DT_OPERATION_JOIN) DT_TRY(branch(self, self->cuda.beside, self->cuda.stream));
+        if (one->kind == DT_OPERATION_JOIN) DT_TRY(join(self, one));
         DT_TRY(launch_noted(self, of->prepared, i, one->beside ? self->cuda.beside : self->cuda.stream, true, &work));
+        if (one->beside && one->mark > 0) DT_CUDA_TRY(&self->cuda, cuEventRecord, self->marks[one->mark - 1], self->cuda.beside);
     }
     return NULL;
 }
@@ -196,6 +204,20 @@ static dt_status *make_noted_events(dt_cuda_device *self, dt_cuda_prepared *prep
     return NULL;
 }
 
+/* Events for as many marks as a sequence has. */
+static dt_status *make_marks(dt_cuda_device *self, dt_sequence *const *sequences, size_t n) {
+    int n_marks = 0;
+    for (size_t s = 0; s < n; s++)
+        for (size_t i = 0; i < sequences[s]->n_operations; i++)
+            if (sequences[s]->operations[i].mark > n_marks) n_marks = sequences[s]->operations[i].mark;
+    if (n_marks == 0) return NULL;
+    self->marks = dt_allocate_zeroed((size_t)n_marks, sizeof *self->marks);
+    if (self->marks == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for %d events", n_marks);
+    for (; self->n_marks < n_marks; self->n_marks++)
+        DT_CUDA_TRY(&self->cuda, cuEventCreate, &self->marks[self->n_marks], DT_CUDA_EVENT_DISABLE_TIMING);
+    return NULL;
+}
+
 static size_t n_reductions(const dt_sequence *sequence) {
     size_t n = 0;
     for (size_t i = 0; i < sequence->n_operations; i++) n += sequence->operations[i].kind == DT_OPERATION_REDUCE;
@@ -212,6 +234,7 @@ dt_status *dt_cuda_prepare(dt_device *device, dt_sequence *const *sequences, siz
     DT_TRY(make_workspace(self, (const dt_sequence *const *)sequences, n));
     DT_TRY(make_numbers(self));
     DT_CUDA_TRY(&self->cuda, cuEventCreate, &self->branches, DT_CUDA_EVENT_DISABLE_TIMING);
+    DT_TRY(make_marks(self, sequences, n));
     for (size_t s = 0; s < n; s++) {
         DT_TRY(warm_libraries(self, sequences[s]));
         DT_TRY(warm_link(self, sequences[s]));
@@ -239,12 +262,15 @@ void dt_cuda_release_sequences(dt_cuda_device *self) {
     if (self->clock != NULL && !self->hangs) self->cuda.driver.cuEventDestroy_v2(self->clock);
     if (self->branches != NULL && !self->hangs) self->cuda.driver.cuEventDestroy_v2(self->branches);
     for (size_t e = 0; e < self->n_events && !self->hangs; e++) self->cuda.driver.cuEventDestroy_v2(self->events[e]);
+    for (int m = 0; m < self->n_marks && !self->hangs; m++) self->cuda.driver.cuEventDestroy_v2(self->marks[m]);
     dt_cuda_tables_free(&self->tables);
     dt_release(self->prepared);
     dt_release(self->events);
+    dt_release(self->marks);
     self->n_prepared = self->n_events = 0;
+    self->n_marks = 0;
     self->prepared = NULL;
-    self->events = NULL;
+    self->events = self->marks = NULL;
     self->branches = self->clock = NULL;
 }
 
