@@ -117,6 +117,8 @@ static void list_means(work *w, const dt_step *step) {
 
 static bool depends_on_place(const dt_value *value) {
     bool has_rows = dt_shape_batch_axis(value->shape) >= 0;
+    if (dt_value_is(value, "gather") && value->operands[0]->shape.dims[dt_value_int(value, "axis")] == DT_BATCH) return true;
+    if (dt_value_is(value, "scatter_add") && value->shape.dims[dt_value_int(value, "axis")] == DT_BATCH) return true;
     if (dt_value_is(value, "iota")) return value->shape.dims[dt_value_int(value, "axis")] == DT_BATCH;
     if (dt_value_is(value, "argmax") || dt_value_is(value, "argmin")) {
         int n_axes;

@@ -8,7 +8,7 @@
 # Data, artifacts, logs and checkpoints lie in build/examples, or the folder that DT_EXAMPLES names; data that is there is not made again. Fashion-MNIST
 # is Debian's package dataset-fashion-mnist, or in the folder that DT_DATA names. dtc and dtrun are those of PATH, or of the build beside this folder.
 set -uo pipefail
-programs="perceptron fashion_cnn lstm gru resnet mobilenet vit infonce own_parts gan image_folder gpt bert_mlm"
+programs="perceptron fashion_cnn lstm gru resnet mobilenet vit infonce mixup own_parts gan image_folder gpt bert_mlm"
 quick=no
 case ${1-} in
     --quick) quick=yes; shift ;;
@@ -83,6 +83,7 @@ if is_wanted resnet; then example resnet "$fashion" evaluate.accuracy '>=' 0.90 
 if is_wanted mobilenet; then example mobilenet "$fashion" evaluate.accuracy '>=' 0.78 '' '--epochs 1'; fi
 if is_wanted vit; then example vit "$fashion" evaluate.accuracy '>=' 0.83 '' '--epochs 5'; fi
 if is_wanted infonce; then example infonce "$fashion" evaluate.found '>=' 0.85 '' '--epochs 3'; fi
+if is_wanted mixup; then example mixup "$fashion" evaluate.accuracy '>=' 0.84 '' '--epochs 2'; fi
 if is_wanted own_parts; then # what least squares leaves of this loss
     make_data "$work/diabetes/numbers.csv" "$examples/diabetes.py" "$work/diabetes"
     example own_parts "$work/diabetes" train.loss '<=' 0.2413 '' '--epochs 200'

@@ -20,9 +20,6 @@ dt_status *dt_infer_gather(dt_arena *arena, const dt_op *op, dt_value *const *op
     if (!paired)
         return dt_error(DT_INVALID_ARGUMENT, "gather along axis %" PRId64 " pairs the dimensions before it, but x: %s and index: %s differ there",
                         axis, dt_type_text(arena, operands[0]), dt_type_text(arena, operands[1]));
-    if (dt_dim_is_symbol(x.dims[axis]))
-        return dt_error(DT_INVALID_ARGUMENT, "gather: axis %" PRId64 " of x: %s is B, whose rows no index can name", axis,
-                        dt_type_text(arena, operands[0]));
     int64_t *dims = DT_NEW_ARRAY(arena, int64_t, index.rank + x.rank);
     int rank = index.rank;
     memcpy(dims, index.dims, (size_t)index.rank * sizeof *dims);
@@ -57,7 +54,7 @@ dt_status *dt_infer_scatter_add(dt_arena *arena, const dt_op *op, dt_value *cons
     (void)n_operands;
     dt_shape updates = operands[0]->shape, index = operands[1]->shape;
     int64_t axis = dt_op_attribute(op, attributes, "axis")->i, size = dt_op_attribute(op, attributes, "size")->i;
-    bool fits = updates.rank >= index.rank && axis >= 0 && axis <= index.rank && size >= 1;
+    bool fits = updates.rank >= index.rank && axis >= 0 && axis <= index.rank && (size >= 1 || dt_dim_is_symbol(size));
     for (int d = 0; fits && d < index.rank; d++) fits = updates.dims[d] == index.dims[d];
     if (!fits)
         return dt_error(DT_INVALID_ARGUMENT,

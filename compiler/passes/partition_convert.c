@@ -188,6 +188,8 @@ dt_attribute *dt_partition_attributes(const dt_partition *p, const dt_origin *or
     const dt_op *op = origin->value->op;
     dt_attribute *attributes = dt_arena_copy(arena, origin->attributes, (size_t)op->n_attributes * sizeof *attributes);
     for (int a = 0; a < op->n_attributes; a++) {
+        bool is_gathered_axis = op->attributes[a].kind == DT_ATTR_INT && attributes[a].i == DT_BATCH; /* rows that an index names are those of all */
+        if (is_gathered_axis) attributes[a].i = DT_GATHERED;
         if (op->attributes[a].kind != DT_ATTR_INTS) continue;
         int64_t *ints = dt_arena_copy(arena, attributes[a].ints, (size_t)attributes[a].i * sizeof *ints);
         for (int d = 0; d < attributes[a].i; d++)

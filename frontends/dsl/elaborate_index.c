@@ -153,7 +153,6 @@ static bool select_item(dt_elaborator *e, selection *s, const dt_expression *ite
             dt_elaborator_error(e, item->span, "one index may be a tensor, not two");
             return false;
         }
-        if (s->x->shape.dims[s->axis] == DT_BATCH) return no_rows_of_batch(e, item->span);
         s->index = object.value;
         s->index_axis = s->n_result;
         keep_axis(s);

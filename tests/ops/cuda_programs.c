@@ -56,7 +56,7 @@ static void products_in_tiles(void **state) {
     run_program(&(program){.name = "tiles", .source = tiles, .capacity = 40, .rows = 37, .n_steps = 2, .tolerance = 1e-4});
 }
 
-/* Each row with each: of the rows of all replicas, that is, in products by tiles and beside them. */
+/* Each row with each, and rows in another order: of the rows of all replicas, that is, in products by tiles and beside them. */
 static const char pairs[] = "use nn, optimizers\n"
                             "model Encoder(x: f32[B, 9]) -> f32[B, 33] {\n"
                             "    return dense(x, units: 33)\n"
@@ -76,6 +76,10 @@ static const char pairs[] = "use nn, optimizers\n"
                             "step nearest(p: f32[B, 40], q: f32[B, 40]) {\n"
                             "    apart = sum(square(p[:, newaxis, :] - q[newaxis, :, :]), axis: 2)\n"
                             "    return least: min(apart, axis: 1), all: sum(apart, axis: 0)\n"
+                            "}\n"
+                            "step moved(p: f32[B, 40]) {\n"
+                            "    q = p[permutation(B)] * reverse(p, axis: 0)\n"
+                            "    return q: q, of_p: grad(sum(q * q), p)\n"
                             "}\n";
 
 static void pairs_of_rows_of_several_replicas(void **state) {

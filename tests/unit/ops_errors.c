@@ -58,7 +58,6 @@ static const struct {
     {"concatenate(f32[3, 4], f32[3, 5]; axis=0)", "concatenate along axis 0: operand 1, f32[3, 5], does not fit to the first, f32[3, 4]"},
     {"concatenate(f32[B], f32[B]; axis=0)", "concatenate along axis 0: that is the batch of operand 0, f32[B], to which no rows can be added"},
     {"reverse(f32[B, 3]; axes=[0])", "reverse: dimension 0 of x: f32[B, 3] is B and has no order"},
-    {"gather(f32[B, 3], i32[B]; axis=0)", "gather: axis 0 of x: f32[B, 3] is B, whose rows no index can name"},
     {"gather(f32[4, 3], i32[5]; axis=1)", "gather along axis 1 pairs the dimensions before it, but x: f32[4, 3] and index: i32[5] differ there"},
     {"gather(f32[4, 3], f32[4]; axis=0)", "gather: index must be integer, it is f32"},
     {"scatter_add(f32[4], i32[5]; size=3)", "scatter_add along axis 0 of size 3: updates: f32[4] must begin with the dimensions of index: i32[5]"},
