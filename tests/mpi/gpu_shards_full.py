@@ -42,6 +42,7 @@ def main():
     answers_agree(agrees("reports", REPORTS))
     for name, text in (("padded", PADDED), ("lookup", LOOKUP.replace("WRONG", "tanh(h)"))):
         agrees(name, text)
+    agrees("halves", SPLIT.replace("return x + dense(h,", "return x + f32(sum(f16(h), axis: 1, keep: true)) * 0.01 + dense(h,"))
     for precision in ("bf16", "mixed_bf16"):
         agrees(precision, f"option precision: {precision}\n{SPLIT}")
     finish()

@@ -254,4 +254,28 @@ ROWS = [
         "if (in_block && (s->depends",
         "if (in_block && false && (s->depends",
     ),
+    Row(
+        "one mask of a relu",
+        "all shards, and all microbatches of a round, note the mask of a relu in one place",
+        "mpi.gpu_shards",
+        "runtime/devices/cuda/library.c",
+        "(size_t)place->number * libraries->mask_bytes",
+        "0 * libraries->mask_bytes",
+    ),
+    Row(
+        "sums of shards beside the queue",
+        "what crosses shards on a GPU's own queue is not copied to where it is wanted",
+        "mpi.gpu_shards_full",
+        "runtime/comm/local/crossing.c",
+        "if (!is_of_shares) dt_local_add_reductions(&work->after, arena, &made.beside);",
+        "",
+    ),
+    Row(
+        "microbatches of another GPU",
+        "a GPU does not know of the microbatches of others in its process",
+        "mpi.gpu_shards",
+        "runtime/execution/session.c",
+        ".n_members = n,",
+        ".n_members = shared ? n : 1,",
+    ),
 ]
