@@ -1,9 +1,9 @@
 /* share: which elements of a tensor each process has, where processes share out an update (`dtrun train --shard-optimizer`).
  *
  * A tensor is cut into units, and each process has a run of them: as many as the others, or one more. Tensors of which an optimizer's states are one,
- * a parameter's gradient, its slots, what is computed of them element by element, are cut alike: in units of DT_SHARE_LINE, or where a norm is taken
- * of one, in the blocks that it is made of; the sums of blocks are cut in units of one. So all that a process needs for an element of its own it has
- * itself. Which processes have one unit more differs by the tensor's turn, so that on the whole they have equally many. */
+ * a parameter's gradient, its slots, what is computed of them element by element, are cut alike: in units of DT_SHARE_LINE, or of whole rows where
+ * one is gone through by rows, and of the blocks that norms are made of; the sums of blocks are cut in as many. So all that a process needs for an
+ * element of its own it has itself. Which processes have one unit more differs by the tensor's turn, so that on the whole they have equally many. */
 #ifndef DT_ABI_SHARE_H
 #define DT_ABI_SHARE_H
 

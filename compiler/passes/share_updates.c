@@ -24,7 +24,8 @@
 /* How an iteration of a nest's loop 0 goes through the tensors of a family. */
 typedef struct walk {
     int64_t n;         /* elements of the tensor; 0: not element by element */
-    int64_t step;      /* elements of an iteration: 1, or a block to be added up */
+    int64_t step;      /* elements of an iteration: 1, or those of inner loops, or a block to be added up */
+    bool adds_up;      /* such blocks */
     int64_t first;     /* the first iteration's first element */
     int family_buffer; /* of the plan: one of the family that it is of; -1: there is none */
 } walk;
@@ -50,13 +51,16 @@ static int64_t n_elements(const dt_plan *plan, int buffer) {
 
 /* ---- how a nest goes through tensors ---- */
 
-/* Whether each iteration touches elements [from + i * step, from + (i + 1) * step), where `step` is 1 or, by loop 1 as well, more. */
+/* Whether each iteration touches elements [from + i * step, from + (i + 1) * step), one after another, by the inner loops. */
 static bool goes_through(const dt_nest *nest, const dt_address *address, int64_t from, int64_t step) {
+    int64_t inner = 1;
     if (address->n_terms > 0 || address->offset != from) return false;
-    if (address->coefficients[0] != step && nest->loops[0].extent != 1) return false;
-    for (int l = 1; l < nest->n_loops; l++)
-        if (address->coefficients[l] != (l == 1 && step > 1)) return false;
-    return true;
+    for (int l = nest->n_loops; l-- > 1;) {
+        int64_t coefficient = step > 1 ? inner : 0;
+        if (address->coefficients[l] != coefficient && nest->loops[l].extent != 1) return false;
+        inner *= nest->loops[l].extent;
+    }
+    return address->coefficients[0] == step || nest->loops[0].extent == 1;
 }
 
 static int buffer_of(const dt_kernel_function *kernel, const dt_address *address) { return kernel->buffers[address->buffer]; }
@@ -67,16 +71,25 @@ static bool is_along(const dt_plan *plan, const dt_kernel_function *kernel, cons
     if (walk->n == 0) return false;
     if (n == walk->n) return goes_through(nest, address, walk->first, walk->step);
     int64_t n_blocks = (walk->n + walk->step - 1) / walk->step;
-    return walk->step > 1 && n == n_blocks && goes_through(nest, address, walk->first / walk->step, 1);
+    return walk->adds_up && n == n_blocks && goes_through(nest, address, walk->first / walk->step, 1);
 }
 
-/* Element by element, all of a tensor; or in blocks, as split_reductions makes them, all that are whole or what is left. */
+/* Elements of all loops but the first; 0: not known. A GPU tells what is shared out by the iteration of an only loop. */
+static int64_t n_inner(const dt_plan *plan, const dt_nest *nest) {
+    int64_t n = 1;
+    for (int l = 1; l < nest->n_loops; l++) n *= dt_dim_is_symbol(nest->loops[l].extent) || plan->batched ? 0 : nest->loops[l].extent;
+    return n;
+}
+
+/* Element by element, all of a tensor, or as many elements at a time as are of a row; or in blocks, as split_reductions makes them, all that are
+ * whole or what is left. */
 static bool walks(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const dt_address *address, walk *found) {
     bool adds_up = nest->n_reductions > 0;
     int64_t n = n_elements(plan, buffer_of(kernel, address)), extent = nest->loops[0].extent, block = dt_share_block(n);
-    *found = (walk){.n = n, .step = adds_up ? block : 1, .first = address->offset, .family_buffer = -1};
+    int64_t step = adds_up ? block : n_inner(plan, nest);
+    *found = (walk){.n = n, .step = step, .adds_up = adds_up, .first = address->offset, .family_buffer = -1};
     if (n < (adds_up ? DT_SHARE_MOST_BLOCK + 1 : DT_SHARE_LEAST)) return false;
-    if (!adds_up) return nest->n_loops == 1 && extent == n && goes_through(nest, address, 0, 1);
+    if (!adds_up) return step > 0 && extent * step == n && goes_through(nest, address, 0, step);
     if (nest->n_loops != 2 || !nest->loops[1].reduced || found->first % block != 0) return false;
     bool is_rest = extent == 1 && found->first + nest->loops[1].extent == n;
     return (is_rest || nest->loops[1].extent == block) && goes_through(nest, address, found->first, block);
@@ -142,12 +155,12 @@ static int family_of(const sharing *s, int buffer) {
 
 static void join(const sharing *s, int a, int b) { s->parents[family_of(s, a)] = family_of(s, b); }
 
-/* Whether a touch makes a nest one of the buffer's family. Reading a parameter or a state does not while examples are still to be gone through: who
- * computes them has it whole, and would wait for what others make of it. */
+/* Whether a touch makes a nest one of the buffer's family. Reading a parameter or a state does not while examples are still to be gone through:
+ * workers have it whole, and would wait for what servers make of it. A model in shards has none. */
 static bool ties(const sharing *s, const touch *one) {
     bool is_kept = s->plan->buffers[one->buffer].space == DT_MEMORY_VARIABLE && !is_slot(s->module, s->plan, one->buffer);
     if (!one->along || !s->written[one->buffer]) return false;
-    return one->stores || !is_kept || !s->early[one->kernel];
+    return one->stores || !is_kept || !s->early[one->kernel] || s->module->n_shards > 1;
 }
 
 static void find_early(sharing *s) {
@@ -155,7 +168,8 @@ static void find_early(sharing *s) {
     s->early = DT_NEW_ARRAY(s->arena, bool, s->plan->n_kernels);
     for (int g = s->plan->n_segments; g-- > 0;) {
         const dt_segment *segment = &s->plan->segments[g];
-        any |= segment->n_replica_kernels + segment->n_collectives > 0;
+        any |= segment->n_replica_kernels > 0;
+        for (int c = 0; c < segment->n_collectives; c++) any |= segment->collectives[c].kind != DT_COLLECTIVE_SHARD_REDUCE;
         for (int i = 0; i < segment->n_device_kernels; i++) s->early[segment->device_kernels[i]] = any;
     }
 }
@@ -266,7 +280,7 @@ static int64_t elements_held(const dt_module *module, const dt_variable *variabl
 typedef struct variables {
     bool *can_share; /* [variables] */
     int *parents;    /* the same: a forest */
-    bool *adds_up;   /* [variables] of the family: a norm is taken of a tensor that is cut alike */
+    int64_t *unit;   /* [variables] of the family: elements that none divides which goes through a tensor that is cut alike */
 } variables;
 
 static int family_of_variable(const variables *all, int v) {
@@ -355,15 +369,32 @@ static void join_variables(const sharing *s, const variables *all) {
     }
 }
 
-static void note_sums(const sharing *s, const variables *all) {
-    bool *adds_up = DT_NEW_ARRAY(s->arena, bool, s->plan->n_buffers); /* of the plan's family */
+/* The least common multiple. */
+static int64_t multiple_of(int64_t a, int64_t b) {
+    int64_t x = a, y = b;
+    while (y > 0) {
+        int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+static void note_units(const sharing *s, const variables *all) {
+    int64_t *unit = DT_NEW_ARRAY(s->arena, int64_t, s->plan->n_buffers); /* of the plan's family */
+    for (int b = 0; b < s->plan->n_buffers; b++) unit[b] = DT_SHARE_LINE;
     for (int k = 0; k < s->plan->n_kernels; k++)
         for (int n = 0; n < s->plan->kernels[k].n_nests; n++) {
             const walk *walk = &s->walks[k][n];
-            if (walk->step > 1 && walk->family_buffer >= 0) adds_up[family_of(s, walk->family_buffer)] = true;
+            if (walk->n == 0 || walk->family_buffer < 0) continue;
+            int64_t *of_family = &unit[family_of(s, walk->family_buffer)];
+            *of_family = multiple_of(*of_family, walk->step);
         }
-    for (int b = 0; b < s->plan->n_buffers; b++)
-        if (shares(s, all, b) && adds_up[family_of(s, b)]) all->adds_up[family_of_variable(all, s->plan->buffers[b].variable)] = true;
+    for (int b = 0; b < s->plan->n_buffers; b++) {
+        if (!shares(s, all, b)) continue;
+        int64_t *of_variables = &all->unit[family_of_variable(all, s->plan->buffers[b].variable)];
+        *of_variables = multiple_of(*of_variables, unit[family_of(s, b)]);
+    }
 }
 
 /* Families take turns with their units. */
@@ -375,7 +406,7 @@ static const dt_share *shares_of_variables(dt_arena *arena, const dt_module *mod
     for (int v = 0; v < n; v++) {
         int family = family_of_variable(all, v);
         int64_t elements = elements_held(module, &module->variables.items[v]);
-        int64_t unit = all->adds_up[family] ? dt_share_block(elements) : DT_SHARE_LINE;
+        int64_t unit = all->unit[family];
         if (!all->can_share[v]) continue;
         if (turns[family] < 0) {
             turns[family] = n_units;
@@ -444,7 +475,8 @@ static void share_exchanges(const sharing *s, const dt_share *of_families, const
         dt_kernel_function *kernel = &s->plan->kernels[one->kernel];
         dt_share share = of_families[family_of(s, one->buffer)];
         if (!one->along || !one->stores || kernel->nests[one->nest].share.n_units == 0 || !whole[one->buffer]) continue;
-        if (n_elements(s->plan, one->buffer) != s->walks[one->kernel][one->nest].n) share.unit = 1; /* a sum of each block */
+        const walk *walk = &s->walks[one->kernel][one->nest];
+        if (n_elements(s->plan, one->buffer) != walk->n) share.unit /= walk->step; /* a sum of each block */
         add_gather(s, kernel, one->buffer, share);
     }
     for (int g = 0; g < s->plan->n_segments; g++)
@@ -475,12 +507,13 @@ static bool has_variables(const dt_plan *plan) { return plan->role == DT_ROLE_IN
 
 static variables all_variables(dt_arena *arena, const dt_module *module) {
     int n = (int)module->variables.n;
-    variables all = {DT_NEW_ARRAY(arena, bool, n), DT_NEW_ARRAY(arena, int, n), DT_NEW_ARRAY(arena, bool, n)};
+    variables all = {DT_NEW_ARRAY(arena, bool, n), DT_NEW_ARRAY(arena, int, n), DT_NEW_ARRAY(arena, int64_t, n)};
     for (int v = 0; v < n; v++) {
         const dt_variable *variable = &module->variables.items[v];
         bool is_kept = variable->kind != DT_VARIABLE_LAUNCH;
         all.can_share[v] = is_kept && elements_held(module, variable) >= DT_SHARE_LEAST;
         all.parents[v] = v;
+        all.unit[v] = DT_SHARE_LINE;
     }
     return all;
 }
@@ -500,7 +533,7 @@ dt_status *dt_pass_share_updates(dt_compilation *compilation) {
     }
     for (int p = 0; p < n; p++) rule_out_parameters(&plans[p], &all);
     for (int p = 0; p < n; p++) join_variables(&plans[p], &all);
-    for (int p = 0; p < n; p++) note_sums(&plans[p], &all);
+    for (int p = 0; p < n; p++) note_units(&plans[p], &all);
     compilation->variable_shares = shares_of_variables(arena, module, &all);
     for (int p = 0; p < n; p++) share_plan(&plans[p], &all, compilation->variable_shares);
     return NULL;

@@ -121,6 +121,8 @@ static void count_places(layout *of, const dt_collective_part *parts, int n) {
 
 static dt_sharing sharing_of(const dt_run_options *options) { return dt_sharing_of(options->shard_optimizer, options->shard_parameters); }
 
+static int n_rounds_of(const dt_run_options *options) { return options->gather_rounds > 0 ? (int)options->gather_rounds : 1; }
+
 /* times: as often as there are microbatches for one that is lowered. */
 static void count_exchange(const dt_exchange *exchange, int times, crossing *crossings) {
     const dt_exchange_region *last = &exchange->regions[exchange->n_regions - 1];
@@ -172,10 +174,9 @@ static dt_status *count_process(layout *of, int function, const dt_mesh *mesh, c
     int n_all = (int)of->n_microbatches / of->n_alike, n_most = (n_all + of->n_processes - 1) / of->n_processes;
     int n_shards = of->artifact->n_shards / of->over;
     dt_microbatch_range own = dt_microbatches_of_process(roles, roles.process, n_all);
-    int n_rounds = of->options->gather_rounds > 0 ? (int)of->options->gather_rounds : 1;
     dt_memory_domain domain = {.n_executors = 1,
                                .n_parts = 1,
-                               .n_rounds = n_rounds,
+                               .n_rounds = n_rounds_of(of->options),
                                .stages = of->stages,
                                .stage = mesh->axes[DT_AXIS_STAGES].process,
                                .first_shard = mesh->axes[DT_AXIS_MODEL].process * n_shards,
@@ -393,12 +394,15 @@ static void say_range(dt_text *text, int64_t least, int64_t most) {
     dt_text_format(text, "%" PRId64, most);
 }
 
-static void say_stages(layout *of, int function) {
+static void say_processes(layout *of, const dt_artifact_step *about) {
+    const int function = about->function;
     int n_all = of->n_processes * of->over * of->n_stages, n = (int)((of->n_microbatches + of->n_processes - 1) / of->n_processes);
     dt_about_step step = {.artifact = of->artifact,
                           .stages = of->stages,
                           .function = function,
                           .mesh = dt_mesh_of((dt_process_roles){.n_processes = n_all}, of->over, of->n_stages),
+                          .sharing = sharing_of(of->options),
+                          .n_rounds = n_rounds_of(of->options),
                           .kind = of->kind,
                           .rows = of->rows,
                           .n_microbatches = n,
@@ -418,7 +422,10 @@ static void say_stages(layout *of, int function) {
                 traffic.end_rounds += one->n_rounds;
             }
         }
-    if (of->stages != NULL) dt_about_stages(&step, of->text, of->arena);
+    if (of->stages != NULL)
+        dt_about_stages(&step, of->text, of->arena);
+    else if (about->trains && of->n_asked > 1)
+        dt_about_memory(&step, of->text, of->arena);
     dt_about_seconds(&step, &rates, &traffic, of->text, of->arena);
 }
 
@@ -436,7 +443,7 @@ static dt_status *say_step(layout *of, const dt_artifact_step *step) {
     say_range(of->text, least, most);
     dt_text_format(of->text, " partial sum%s\n", dt_plural(most));
     DT_TRY(say_crossings(of, step->function, &sums));
-    say_stages(of, step->function);
+    say_processes(of, step);
     return sums && most > 1 ? say_odd_cuts(of, most) : NULL;
 }
 

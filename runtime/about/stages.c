@@ -3,7 +3,7 @@
 
 /* ---- what a stage has ---- */
 
-/* A process of a stage, laid out with all functions, as a session is, and not allocated. */
+/* A process, of a stage, laid out with all functions, as a session is, and not allocated. */
 typedef struct process {
     dt_memory_domain domain;
     dt_executor_memory memory;
@@ -13,12 +13,12 @@ static void lay_out(const dt_about_step *step, int stage, process *made, dt_aren
     int n_shards = step->artifact->n_shards / step->mesh.axes[DT_AXIS_MODEL].n_processes;
     made->domain = (dt_memory_domain){.n_executors = 1,
                                       .n_parts = 1,
-                                      .n_rounds = 1,
+                                      .n_rounds = step->n_rounds,
                                       .stages = step->stages,
                                       .stage = stage,
                                       .n_shards = n_shards,
                                       .holds = {0, step->n_microbatches},
-                                      .layout = dt_state_layout_of((dt_process_roles){.n_processes = 1}, DT_SHARES_NOTHING)};
+                                      .layout = dt_state_layout_of(step->mesh.axes[DT_AXIS_DATA], step->sharing)};
     made->memory = (dt_executor_memory){.artifact = step->artifact,
                                         .domain = &made->domain,
                                         .n_microbatches = step->n_microbatches,
@@ -35,7 +35,7 @@ static int64_t bytes_of(const dt_about_step *step, const process *of, dt_variabl
     for (int v = 0; v < step->artifact->n_variables; v++) {
         const dt_artifact_variable *variable = &step->artifact->variables[v];
         if (variable->kind != kind || !dt_memory_domain_has_variable(&of->domain, v)) continue;
-        bytes += variable->split.groups > 0 ? dt_artifact_shard_bytes(step->artifact, variable) * of->domain.n_shards : variable->bytes;
+        bytes += dt_state_layout_share(&of->domain.layout, step->artifact, variable).n_bytes * (variable->split.groups > 0 ? of->domain.n_shards : 1);
     }
     return bytes;
 }
@@ -44,6 +44,19 @@ static int64_t bytes_of(const dt_about_step *step, const process *of, dt_variabl
 static double flops_of(const dt_about_step *step, const dt_artifact_kernel *kernel) {
     int n_shards = kernel->sharded ? step->artifact->n_shards / step->mesh.axes[DT_AXIS_MODEL].n_processes : 1;
     return kernel->flops.per_row * n_shards * (double)dt_artifact_runs(&step->artifact->functions[step->function], kernel->loop);
+}
+
+static double in_mib(int64_t bytes) { return (double)bytes / (1 << 20); }
+
+void dt_about_memory(const dt_about_step *step, dt_text *text, dt_arena *arena) {
+    process here;
+    lay_out(step, 0, &here, arena);
+    int64_t parameters = bytes_of(step, &here, DT_VARIABLE_PARAMETER), states = bytes_of(step, &here, DT_VARIABLE_SLOT);
+    int64_t all = here.domain.bytes + here.memory.bytes;
+    dt_text_format(text,
+                   "    a process of one core takes %.2f MiB: %.2f MiB of parameters, %.2f MiB of optimizer's states, %.2f MiB of gradients, "
+                   "activations and all else\n",
+                   in_mib(all), in_mib(parameters), in_mib(states), in_mib(all - parameters - states));
 }
 
 /* ---- the table ---- */

@@ -1,4 +1,4 @@
-/* stages: of a step whose model is cut into stages, what each of these has and does, and how long a step may take, for people. */
+/* stages: what each process has of a step, and of a model that is cut into stages does, and how long a step may take, for people. */
 #ifndef DT_RUNTIME_ABOUT_STAGES_H
 #define DT_RUNTIME_ABOUT_STAGES_H
 
@@ -11,6 +11,8 @@ typedef struct dt_about_step {
     const dt_stages *stages; /* NULL: every process has all layers */
     int function;
     dt_mesh mesh; /* of a process of the first stage */
+    dt_sharing sharing;
+    int n_rounds; /* in which parameters are gathered */
     const dt_device_kind *kind;
     dt_microbatches rows;
     int n_microbatches, n_all_microbatches; /* of the process; of all */
@@ -27,6 +29,9 @@ typedef struct dt_about_traffic {
     double stage_bytes;                   /* to the next stage, for a microbatch */
     double end_bytes, end_rounds;         /* at the end of segments, over replicas */
 } dt_about_traffic;
+
+/* A line on the memory of a process of one core, whose model is not cut into stages. */
+void dt_about_memory(const dt_about_step *step, dt_text *text, dt_arena *arena);
 
 /* A table of stages: shares of the arithmetic, memory, microbatches under way, and how long each is idle, in order. */
 void dt_about_stages(const dt_about_step *step, dt_text *text, dt_arena *arena);

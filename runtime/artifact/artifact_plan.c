@@ -144,7 +144,7 @@ dt_status *dt_artifact_read_share(const dt_json *object, int64_t n_elements, dt_
     *share = (dt_share){0};
     if (!dt_json_has(object, "share")) return NULL;
     DT_TRY(dt_json_member(object, "share", &item));
-    DT_TRY(dt_json_integer(&item, "unit", 1, DT_SHARE_MOST_BLOCK, &share->unit));
+    DT_TRY(dt_json_integer(&item, "unit", 1, DT_MOST_BYTES, &share->unit));
     DT_TRY(dt_json_integer(&item, "turn", 0, DT_MOST_BYTES, &share->turn));
     return n_elements > 0 ? NULL : dt_json_wrong(object, "it has no elements to share out");
 }

@@ -168,7 +168,7 @@ static void record(dt_processes *self, const dt_exchange *one) {
     dt_span span = {.began = one->began,
                     .kind = DT_SPAN_EXCHANGE,
                     .segment = one->context.segment,
-                    .tag = one->tag,
+                    .tag = (int)one->axis * N_TAGS + one->tag, /* along several axes tags need not differ */
                     .name = one->label,
                     .step = one->context.step,
                     .number = one->context.number,

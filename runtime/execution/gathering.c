@@ -10,6 +10,7 @@ typedef struct finder {
     const dt_artifact *artifact;
     const dt_artifact_function *function;
     dt_arena *arena;
+    int n_shards;      /* that are held */
     bool *is_read;     /* [n_buffers] roots, by the layer at hand */
     bool *is_laid_out; /* [n_kernels] */
 } finder;
@@ -32,6 +33,9 @@ static bool is_needed_elsewhere(const finder *in, int root) {
         if (in->function->kernels[k].once && !in->is_laid_out[k] && reads(in, &in->function->kernels[k], root)) return true;
     for (int r = 0; r < in->function->n_results; r++)
         if (root_of(in, in->function->results[r].buffer) == root) return true;
+    for (int s = 0; s < in->function->n_segments; s++)
+        for (int c = 0; c < in->function->segments[s].n_collectives; c++)
+            if (root_of(in, in->function->segments[s].collectives[c].source) == root) return true;
     return false;
 }
 
@@ -64,8 +68,10 @@ typedef DT_LIST(dt_gathered) gathered_list;
 static void add_buffer(finder *in, gathered_list *all, dt_layer *layer, int root, int variable) {
     for (size_t i = 0; i < all->n; i++)
         if (all->items[i].buffer == root || (variable >= 0 && all->items[i].variable == variable)) return;
-    int64_t bytes = variable >= 0 ? in->artifact->variables[variable].bytes : in->function->buffers[root].bytes;
-    dt_gathered added = {root, variable, dt_memory_take(&layer->bytes, dt_memory_padded(bytes))};
+    const dt_artifact_buffer *buffer = &in->function->buffers[root];
+    int64_t bytes = dt_memory_padded(variable >= 0 ? dt_artifact_shard_bytes(in->artifact, &in->artifact->variables[variable]) : buffer->bytes);
+    dt_gathered added = {root, variable, layer->bytes, buffer->sharded ? bytes : 0};
+    for (int shard = 0; shard < (buffer->sharded ? in->n_shards : 1); shard++) dt_memory_take(&layer->bytes, bytes);
     dt_list_push(in->arena, all, added);
 }
 
@@ -240,7 +246,7 @@ static void place_device(finder *in, dt_gathered_function *made, dt_held_share o
 
 /* ---- all of it ---- */
 
-const dt_gathering *dt_gathering_of(const dt_artifact *artifact, int wanted, dt_held_share own, int n_rounds, dt_arena *arena) {
+const dt_gathering *dt_gathering_of(const dt_artifact *artifact, int wanted, dt_held_share own, int n_shards, int n_rounds, dt_arena *arena) {
     dt_gathering *made = DT_NEW(arena, dt_gathering);
     made->functions = DT_NEW_ARRAY(arena, dt_gathered_function, artifact->n_functions);
     for (int f = 0; f < artifact->n_functions; f++) {
@@ -249,7 +255,8 @@ const dt_gathering *dt_gathering_of(const dt_artifact *artifact, int wanted, dt_
         int n_with_sums = 0;
         if (!dt_memory_has(artifact, wanted, f) || !dt_function_role_has_rows(function->role)) continue;
         dt_segment_layers *segments = DT_NEW_ARRAY(arena, dt_segment_layers, function->n_segments);
-        finder in = {artifact, function, arena, DT_NEW_ARRAY(arena, bool, function->n_buffers), DT_NEW_ARRAY(arena, bool, function->n_kernels)};
+        finder in = {
+            artifact, function, arena, n_shards, DT_NEW_ARRAY(arena, bool, function->n_buffers), DT_NEW_ARRAY(arena, bool, function->n_kernels)};
         find_laid_out(&in);
         for (int s = 0; s < function->n_segments; s++) {
             segments[s] = layers_of(&in, &function->segments[s], &made->bytes);
@@ -266,9 +273,10 @@ const dt_gathering *dt_gathering_of(const dt_artifact *artifact, int wanted, dt_
     return made;
 }
 
-int64_t dt_layer_offset(const dt_layer *layer, const dt_artifact_buffer *buffers, int root) {
+int64_t dt_layer_offset(const dt_layer *layer, const dt_artifact_buffer *buffers, int root, int shard) {
     int variable = buffers[root].space == DT_MEMORY_VARIABLE ? buffers[root].variable : -1;
     for (int i = 0; i < layer->n_buffers; i++)
-        if (layer->buffers[i].buffer == root || (variable >= 0 && layer->buffers[i].variable == variable)) return layer->buffers[i].offset;
+        if (layer->buffers[i].buffer == root || (variable >= 0 && layer->buffers[i].variable == variable))
+            return layer->buffers[i].offset + shard * layer->buffers[i].stride;
     return -1;
 }

@@ -7,7 +7,8 @@
  * behind it; of one round they lie in two places as well. Rajbhandari, Rasley, Ruwase and He, ZeRO: Memory Optimizations Toward Training Trillion
  * Parameter Models (SC 2020), stage 3.
  *
- * An update finds each process's own shares where they are, and touches nothing else. */
+ * An update finds each process's own shares where they are, and touches nothing else. Of a model in shards there is a part of a layer's parameters,
+ * of its sums, and of their shares, for each shard that is held, one behind the other. */
 #ifndef DT_RUNTIME_EXECUTION_GATHERING_H
 #define DT_RUNTIME_EXECUTION_GATHERING_H
 
@@ -25,9 +26,9 @@ typedef struct dt_held_share {
 
 /* A buffer in a layer's place. */
 typedef struct dt_gathered {
-    int buffer;   /* a root: of a variable that is gathered, or what a kernel lays out */
-    int variable; /* -1: laid out */
-    int64_t offset;
+    int buffer;             /* a root: of a variable that is gathered, or what a kernel lays out */
+    int variable;           /* -1: laid out */
+    int64_t offset, stride; /* from a held shard to the next; 0 of what all shards have */
 } dt_gathered;
 
 typedef struct dt_layer {
@@ -75,17 +76,17 @@ typedef struct dt_gathered_function {
 
 /* What has the rows of all replicas is where the plan has it. */
 typedef struct dt_gathering {
-    dt_gathered_function *functions; /* [n_functions] `segments` NULL: one that is not wanted, or that no rows go through */
-    int64_t bytes;                   /* of the largest layer */
-    int64_t device_bytes;
-    int64_t sum_bytes[DT_SUM_ACROSS + 1]; /* of a slot, by kind; of LEAVES in one place, and of several rounds of all */
+    dt_gathered_function *functions;      /* [n_functions] `segments` NULL: one that is not wanted, or that no rows go through */
+    int64_t bytes;                        /* of the largest layer */
+    int64_t device_bytes;                 /* of a shard */
+    int64_t sum_bytes[DT_SUM_ACROSS + 1]; /* of a slot, and a shard, by kind; of LEAVES in one place, and of several rounds of all */
 } dt_gathering;
 
-/* Of the functions that dt_memory_has says are wanted, in the process that owns `own`, with so many rounds. */
-const dt_gathering *dt_gathering_of(const dt_artifact *artifact, int wanted, dt_held_share own, int n_rounds, dt_arena *arena);
+/* Of the functions that dt_memory_has says are wanted, in the process that owns `own`, of so many shards, with so many rounds. */
+const dt_gathering *dt_gathering_of(const dt_artifact *artifact, int wanted, dt_held_share own, int n_shards, int n_rounds, dt_arena *arena);
 
-/* Where a root is, from the layer's beginning; -1: it is elsewhere. */
-int64_t dt_layer_offset(const dt_layer *layer, const dt_artifact_buffer *buffers, int root);
+/* Where a root is for a held shard, from the layer's beginning; -1: it is elsewhere. */
+int64_t dt_layer_offset(const dt_layer *layer, const dt_artifact_buffer *buffers, int root, int shard);
 
 /* Whether processes have shares of a variable where they have parameters in shares. */
 static inline bool dt_is_gathered(const dt_artifact_variable *variable) {

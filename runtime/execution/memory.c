@@ -154,7 +154,7 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
     if (domain->n_shards == 0) domain->n_shards = artifact->n_shards;
     if (domain->n_members == 0) domain->n_members = domain->n_executors;
     if (domain->layout.gathers) { /* places come first: what would be before the share of a variable is memory then, although nobody touches it */
-        domain->gathering = dt_gathering_of(artifact, wanted, domain->layout.parameters, domain->n_rounds, arena);
+        domain->gathering = dt_gathering_of(artifact, wanted, domain->layout.parameters, domain->n_shards, domain->n_rounds, arena);
         domain->gathering_space = dt_memory_take(&domain->bytes, product(domain->gathering->bytes, DT_NONBLOCKING_PLACES));
     }
     for (int v = 0; v < artifact->n_variables; v++) {
@@ -204,8 +204,8 @@ static void lay_spaces_out(dt_executor_memory *memory, int wanted) {
         const int64_t *sum_bytes = memory->domain->gathering->sum_bytes;
         bytes.partial = sum_bytes[DT_SUM_STAYS];
         int n_places = memory->domain->n_rounds > 1 ? 1 : DT_NONBLOCKING_PLACES; /* of several rounds all that leaves in the last one has its place */
-        lay_space_out(&memory->leaving_space, n_places * memory->sums.n_slots, 1, sum_bytes[DT_SUM_LEAVES], 0, n, &memory->bytes);
-        lay_space_out(&memory->across_space, memory->sums_across.n_slots, 1, sum_bytes[DT_SUM_ACROSS], gathered.partial, n, &memory->bytes);
+        lay_space_out(&memory->leaving_space, n_places * memory->sums.n_slots, n_shards, sum_bytes[DT_SUM_LEAVES], 0, n, &memory->bytes);
+        lay_space_out(&memory->across_space, memory->sums_across.n_slots, n_shards, sum_bytes[DT_SUM_ACROSS], gathered.partial, n, &memory->bytes);
     }
     lay_space_out(&memory->partial_space, memory->sums.n_slots, n_shards, bytes.partial, gathered.partial, n, &memory->bytes);
     lay_space_out(&memory->microbatch_space, memory->n_microbatches, n_shards, bytes.replica, gathered.replica, n, &memory->bytes);
@@ -330,7 +330,7 @@ char *dt_executor_memory_partial(const dt_executor_memory *memory, int f, int b,
         space = &memory->leaving_space;
         slot += gathered->sums[b].place * memory->sums.n_slots;
     }
-    return memory->memory + space->start + slot * space->stride + gathered->sums[b].offset;
+    return memory->memory + space->start + slot * space->stride + (buffer->sharded ? shard : 0) * space->shard_stride + gathered->sums[b].offset;
 }
 
 /* Of a sum of shares where all of it would begin. */
@@ -341,7 +341,8 @@ static char *device_address(const dt_executor_memory *memory, int f, int b, int 
     if (gathered == NULL || buffer->tensor.has_all_rows) return place_in(memory, domain->memory, &domain->device_space, 0, f, b, shard);
     assert(gathered->device[b] != DT_NOT_PLACED);
     dt_byte_range own = dt_memory_share_of_tensor(gathered->shares[b], &buffer->tensor, domain->layout.parameters);
-    return domain->memory + domain->device_space.start + gathered->device[b] - own.first;
+    return domain->memory + domain->device_space.start + (buffer->sharded ? shard : 0) * domain->device_space.shard_stride + gathered->device[b] -
+           own.first;
 }
 
 /* Which of the spaces of scratch is the microbatch's. Kernels that run once have the first one, of an executor without microbatches too. */

@@ -34,7 +34,7 @@ static void *aggregate_address(const builder *in, int i) { return dt_executor_me
 char *dt_builder_address(const builder *in, int buffer, int microbatch) {
     int root = in->function->buffers[buffer].root;
     if (!dt_memory_domain_stage_has(in->memory->domain, in->number, root)) return NULL;
-    int64_t offset = in->layer != NULL ? dt_layer_offset(in->layer, in->function->buffers, root) : -1;
+    int64_t offset = in->layer != NULL ? dt_layer_offset(in->layer, in->function->buffers, root, in->shard) : -1;
     char *start = offset >= 0 ? dt_memory_domain_place(in->memory->domain, in->place, offset)
                               : dt_executor_memory_address(in->memory, in->number, root, microbatch, in->shard, in->slot);
     return start + dt_artifact_shift(in->function, buffer, in->iterations);
@@ -202,13 +202,27 @@ static bool is_laid_out(const builder *in, int k) {
     return in->layers != NULL && in->memory->domain->gathering->functions[in->number].is_laid_out[k];
 }
 
+/* How many parts are gathered for a layer, and leave with it: of what is sharded one for each held shard. */
+static int n_gathered(const builder *in, const dt_layer *layer) {
+    int n = 0;
+    for (int i = 0; i < layer->n_variables; i++) n += dt_builder_n_copies(in, in->function->buffers[layer->buffers[i].buffer].sharded);
+    return n;
+}
+static int n_leaving(const builder *in, int s, const dt_layer *layer) {
+    int n = 0;
+    for (int i = 0; i < layer->n_sums; i++)
+        n += dt_builder_n_copies(in, in->function->buffers[in->function->segments[s].collectives[layer->sums[i]].source].sharded);
+    return n;
+}
+
 static void gather_once(builder *in, int s, const dt_layer *layer) {
+    int n = n_gathered(in, layer);
     in->segment = s;
     in->layer = layer;
     in->place = 0;
-    dt_builder_add_nonblocking(in, DT_OPERATION_START, in->collective, layer->n_variables);
-    dt_builder_add_nonblocking(in, DT_OPERATION_WAIT, in->collective, layer->n_variables);
-    in->collective += layer->n_variables;
+    dt_builder_add_nonblocking(in, DT_OPERATION_START, in->collective, n);
+    dt_builder_add_nonblocking(in, DT_OPERATION_WAIT, in->collective, n);
+    in->collective += n;
 }
 
 /* Lays out what the layer's kernels take so: each executor its part. Where something was gathered, nobody is at what was in the place before. */
@@ -457,7 +471,7 @@ static dt_collective_part layer_part(const builder *in, const dt_gathered *one) 
     dt_collective_part part = copied_part(in, one->buffer, true, true, "parameters");
     void **source = DT_NEW(in->arena, void *);
     part.shares = shares_of(in, variable->share, part.n);
-    *source = dt_executor_memory_address(in->memory, in->number, one->buffer, 0, 0, 0) +
+    *source = dt_executor_memory_address(in->memory, in->number, one->buffer, 0, in->shard, 0) +
               part.shares[in->memory->domain->layout.sharing.process] * (int64_t)dt_dtype_bytes(part.dtype);
     part.sources = source;
     part.needs = DT_NEEDED_BY_ALL;
@@ -465,23 +479,33 @@ static dt_collective_part layer_part(const builder *in, const dt_gathered *one) 
 }
 
 static void append_gathered(builder *in, const dt_layer *layer, int place, dt_part_list *parts) {
+    int n = n_gathered(in, layer);
     in->layer = layer;
     in->place = place;
-    for (int i = 0; i < layer->n_variables; i++) {
-        dt_collective_part part = layer_part(in, &layer->buffers[i]);
-        part.nonblocking = i == 0 ? layer->n_variables : DT_NONBLOCKING_NOT_FIRST;
-        dt_list_push(in->arena, parts, part);
-    }
+    for (int i = 0; i < layer->n_variables; i++)
+        for (in->shard = 0; in->shard < dt_builder_n_copies(in, in->function->buffers[layer->buffers[i].buffer].sharded); in->shard++) {
+            dt_collective_part part = layer_part(in, &layer->buffers[i]);
+            part.nonblocking = n;
+            n = DT_NONBLOCKING_NOT_FIRST;
+            dt_list_push(in->arena, parts, part);
+        }
+    in->shard = 0;
     in->layer = NULL;
 }
 
 static void append_leaving(builder *in, int s, const dt_layer *layer, dt_part_list *parts) {
+    int n = n_leaving(in, s, layer);
     for (int i = 0; i < layer->n_sums; i++) {
-        dt_collective_part part = part_of(in, &in->function->segments[s].collectives[layer->sums[i]]);
-        part.nonblocking = i == 0 ? layer->n_sums : DT_NONBLOCKING_NOT_FIRST;
-        part.place = layer->sum_place;
-        dt_list_push(in->arena, parts, part);
+        const dt_artifact_collective *collective = &in->function->segments[s].collectives[layer->sums[i]];
+        for (in->shard = 0; in->shard < n_parts(in, collective); in->shard++) {
+            dt_collective_part part = part_of(in, collective);
+            part.nonblocking = n;
+            part.place = layer->sum_place;
+            n = DT_NONBLOCKING_NOT_FIRST;
+            dt_list_push(in->arena, parts, part);
+        }
     }
+    in->shard = 0;
 }
 
 /* Whether a sum leaves with a layer of the segment, before the rest. */
@@ -496,8 +520,7 @@ static bool leaves(const builder *in, int s, int collective) {
 static int n_staying(const builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     int n = 0;
-    for (int c = 0; c < segment->n_collectives; c++) n += n_parts(in, &segment->collectives[c]);
-    for (int l = 0; in->layers != NULL && l < in->layers[s].n; l++) n -= in->layers[s].layers[l].n_sums;
+    for (int c = 0; c < segment->n_collectives; c++) n += leaves(in, s, c) ? 0 : n_parts(in, &segment->collectives[c]);
     return n;
 }
 
@@ -525,7 +548,7 @@ static void append_within_at(builder *in, const dt_artifact_segment *segment, in
         const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
         dt_collective_part part = shards_part(in, collective, own, (size_t)dt_builder_n_rows(in, tensor, microbatch) * n_elements(tensor), is_here);
         part.nonblocking = n_together;
-        part.place = DT_UNDER_WAY * rank + own % DT_UNDER_WAY;
+        part.place = DT_NONBLOCKING_PLACES + DT_UNDER_WAY * rank + own % DT_UNDER_WAY; /* behind those of sums that leave with layers */
         part.member = rank + 1;
         n_together = DT_NONBLOCKING_NOT_FIRST;
         dt_list_push(in->arena, parts, part);
@@ -744,58 +767,6 @@ static void add_complete(builder *in, int s, int n_done) {
     if (any && n_done < segment->n_replica_kernels) add(in, complete);
 }
 
-/* A layer's sums leave once all have left theirs, and what was in their place is gone. */
-static void add_leaving(builder *in, int first, const dt_layer *layer, int *under_way) {
-    if (layer->n_sums == 0) return;
-    add_meeting(in);
-    if (under_way[layer->sum_place] >= 0) dt_builder_add_nonblocking(in, DT_OPERATION_WAIT, under_way[layer->sum_place], 1);
-    dt_builder_add_nonblocking(in, DT_OPERATION_START, first, layer->n_sums);
-    under_way[layer->sum_place] = first;
-}
-
-/* Microbatches [first, end) through a layer, one after another: sums that are the layer's alone are added up on the way, those across behind it. */
-static void add_layer(builder *in, const dt_artifact_segment *segment, const dt_layer *layer, int first, int end) {
-    int position = in->position, merge = 0;
-    for (int m = first; m < end; m++) {
-        in->position = position;
-        add_launches(in, segment->replica_kernels + layer->first, layer->end - layer->first, -1, m, m);
-        merge = dt_builder_add_merges(in, segment, layer, &in->memory->sums, m, merge);
-    }
-    merge = 0;
-    for (int m = first; m < end; m++) merge = dt_builder_add_merges(in, segment, layer, &in->memory->sums_across, m, merge);
-}
-
-/* The microbatches of a round go through a layer together. While they do, the next one's parameters arrive, whose place is that of the one before,
- * and in the last round the sums of the one before leave. All processes start these in one order; what stays, which is little, crosses behind them.
- */
-static void add_layers(builder *in, int s, int n_once) {
-    const dt_artifact_segment *segment = &in->function->segments[s];
-    const dt_segment_layers *layers = &in->layers[s];
-    int n_all = n_microbatches(in), n_rounds = in->memory->domain->n_rounds, n = n_rounds * layers->n, under_way[DT_NONBLOCKING_PLACES] = {-1, -1};
-    int *firsts = DT_NEW_ARRAY(in->arena, int, n);
-    for (int i = 0; i < n; i++) {
-        const dt_layer *layer = &layers->layers[i % layers->n];
-        firsts[i] = in->collective;
-        in->collective += layer->n_variables + (i / layers->n == n_rounds - 1 ? layer->n_sums : 0);
-    }
-    if (n > 0) dt_builder_add_nonblocking(in, DT_OPERATION_START, firsts[0], layers->layers[0].n_variables);
-    for (int i = 0; i < n; i++) {
-        const dt_layer *layer = &layers->layers[i % layers->n];
-        int first = i / layers->n * in->memory->n_together, end = first + in->memory->n_together;
-        dt_builder_add_nonblocking(in, DT_OPERATION_WAIT, firsts[i], layer->n_variables);
-        if (i + 1 < n) dt_builder_add_nonblocking(in, DT_OPERATION_START, firsts[i + 1], layers->layers[(i + 1) % layers->n].n_variables);
-        if (i % layers->n == 0) in->position = n_once;
-        in->layer = layer;
-        in->place = i % DT_NONBLOCKING_PLACES;
-        lay_out(in, layer);
-        add_layer(in, segment, layer, first < n_all ? first : n_all, end < n_all ? end : n_all);
-        in->layer = NULL;
-        if (i / layers->n == n_rounds - 1) add_leaving(in, firsts[i] + layer->n_variables, layer, under_way);
-    }
-    for (int p = 0; p < DT_NONBLOCKING_PLACES; p++)
-        if (under_way[p] >= 0) dt_builder_add_nonblocking(in, DT_OPERATION_WAIT, under_way[p], 1);
-}
-
 /* The kernels that run together from number k on: one, or those of a loop. */
 static int end_together(const builder *in, const dt_artifact_segment *segment, int k) {
     return k + dt_artifact_n_together(in->function, segment->replica_kernels + k, segment->n_replica_kernels - k, -1);
@@ -812,7 +783,7 @@ static int end_of_turn(const builder *in, const dt_artifact_segment *segment, in
  * scratch of its own. Where what combines shards crosses, that of one microbatch is under way while others are computed. */
 void dt_builder_add_kernels(builder *in, int s, int first, int end, int m, int n) {
     const dt_artifact_segment *segment = &in->function->segments[s];
-    const bool crosses = lacks_shards(in), completes = n == n_microbatches(in);
+    const bool crosses = lacks_shards(in), completes = n == n_microbatches(in) && in->layers == NULL;
     for (int k = first, next; k < end && m < n; k = next) {
         next = end_of_turn(in, segment, k, end);
         for (int i = m; i < n; i++) {
@@ -831,6 +802,63 @@ void dt_builder_add_kernels(builder *in, int s, int first, int end, int m, int n
     }
     for (int i = m; i < n && crosses; i++) combine_within(in, segment, end, i, DT_OPERATION_WAIT);
     if (completes && crosses && m < n) add_complete(in, s, end);
+}
+
+/* A layer's sums leave once all have left theirs, and what was in their place is gone. */
+static void add_leaving(builder *in, int s, int first, const dt_layer *layer, int *under_way) {
+    if (layer->n_sums == 0) return;
+    add_meeting(in);
+    if (under_way[layer->sum_place] >= 0) dt_builder_add_nonblocking(in, DT_OPERATION_WAIT, under_way[layer->sum_place], 1);
+    dt_builder_add_nonblocking(in, DT_OPERATION_START, first, n_leaving(in, s, layer));
+    under_way[layer->sum_place] = first;
+}
+
+/* Microbatches [first, end) through a layer, one after another, or, where they cross, as many together as may be under way: sums that are the layer's
+ * alone are added up on the way, those across behind it. */
+static void add_layer(builder *in, int s, const dt_layer *layer, int first, int end) {
+    const dt_artifact_segment *segment = &in->function->segments[s];
+    const int n_together = lacks_shards(in) ? DT_UNDER_WAY : 1;
+    int merge = 0;
+    for (int m = first, next; m < end; m = next) {
+        next = m + n_together < end ? m + n_together : end;
+        dt_builder_add_kernels(in, s, layer->first, layer->end, m, next);
+        for (int i = m; i < next; i++) merge = dt_builder_add_merges(in, segment, layer, &in->memory->sums, i, merge);
+    }
+    merge = 0;
+    for (int m = first; m < end; m++) merge = dt_builder_add_merges(in, segment, layer, &in->memory->sums_across, m, merge);
+}
+
+/* How many parts layer number i of all rounds has: what is gathered, and in the last round what leaves. */
+static int n_parts_of_layer(const builder *in, int s, int i) {
+    const dt_segment_layers *layers = &in->layers[s];
+    const dt_layer *layer = &layers->layers[i % layers->n];
+    return n_gathered(in, layer) + (i / layers->n == in->memory->domain->n_rounds - 1 ? n_leaving(in, s, layer) : 0);
+}
+
+/* The microbatches of a round go through a layer together. While they do, the next one's parameters arrive, whose place is that of the one before,
+ * and in the last round the sums of the one before leave. All processes start these in one order; what stays, which is little, crosses behind them.
+ * Parts of all layers begin with number first_part. */
+static void add_layers(builder *in, int s, int first_part) {
+    const dt_segment_layers *layers = &in->layers[s];
+    int n_all = n_microbatches(in), n_rounds = in->memory->domain->n_rounds, n = n_rounds * layers->n, under_way[DT_NONBLOCKING_PLACES] = {-1, -1};
+    int *firsts = DT_NEW_ARRAY(in->arena, int, n + 1);
+    firsts[0] = first_part;
+    for (int i = 0; i < n; i++) firsts[i + 1] = firsts[i] + n_parts_of_layer(in, s, i);
+    if (n > 0) dt_builder_add_nonblocking(in, DT_OPERATION_START, firsts[0], n_gathered(in, &layers->layers[0]));
+    for (int i = 0; i < n; i++) {
+        const dt_layer *layer = &layers->layers[i % layers->n];
+        int first = i / layers->n * in->memory->n_together, end = first + in->memory->n_together;
+        dt_builder_add_nonblocking(in, DT_OPERATION_WAIT, firsts[i], n_gathered(in, layer));
+        if (i + 1 < n) dt_builder_add_nonblocking(in, DT_OPERATION_START, firsts[i + 1], n_gathered(in, &layers->layers[(i + 1) % layers->n]));
+        in->layer = layer;
+        in->place = i % DT_NONBLOCKING_PLACES;
+        lay_out(in, layer);
+        add_layer(in, s, layer, first < n_all ? first : n_all, end < n_all ? end : n_all);
+        in->layer = NULL;
+        if (i / layers->n == n_rounds - 1) add_leaving(in, s, firsts[i] + n_gathered(in, layer), layer, under_way);
+    }
+    for (int p = 0; p < DT_NONBLOCKING_PLACES; p++)
+        if (under_way[p] >= 0) dt_builder_add_nonblocking(in, DT_OPERATION_WAIT, under_way[p], 1);
 }
 
 /* All microbatches through the segment, and their sums up the tree. */
@@ -853,10 +881,12 @@ static void add_segment(builder *in, int s) {
     in->collective += dt_builder_n_stage_parts(in, s);
     add_once(in, s);
     if (segment->n_replica_kernels + segment->n_collectives == 0) return;
+    const int first = in->collective;
+    for (int i = 0; in->layers != NULL && i < in->memory->domain->n_rounds * in->layers[s].n; i++) in->collective += n_parts_of_layer(in, s, i);
     in->within = in->collective;
     if (lacks_shards(in)) in->collective += (in->memory->domain->holds.end - in->memory->domain->holds.first) * n_all_within(in, segment);
     if (in->layers != NULL)
-        add_layers(in, s, position_of(in, segment, 0));
+        add_layers(in, s, first);
     else if (in->memory->domain->stages != NULL)
         dt_builder_add_units(in, s);
     else

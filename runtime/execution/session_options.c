@@ -88,7 +88,6 @@ static const char *name_of_rows(dt_by_rows by_rows) { return by_rows == DT_BY_RO
 dt_status *dt_session_check_shards(const dt_artifact *artifact, const dt_session_options *options) {
     static const char leave_out[] = "leave the option out";
     const refused_option all[] = {
-        {options->shard_parameters, "--shard-parameters", leave_out},
         {options->central, "--placement central", leave_out},
         {options->by_rows != DT_BY_ROWS_NOT, name_of_rows(options->by_rows), leave_out},
         {dt_processes_roles(options->processes).n_servers > 0, "parameter servers", "train without servers"},

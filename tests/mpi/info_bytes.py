@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import layouts
+import mpi
 from sharded import SHARED, SPLIT, case as sharded_case
 from timeline import Timeline
 from training import FOLDER, check, finish
@@ -71,12 +72,29 @@ for n, replicas, over in ((2, 2, 2), (4, 4, 2), (4, 1, 4)):
         places = said_of_places(split, n, replicas, flags)
         check(0.95 <= places / max(sent.values()) <= 1.001, f"{n} processes, {flags}: {places} said of places, {dict(sent)}")
 
+# The same with shares of what a process has of the model; and what it takes of memory, as a run says it.
+def check_memory(case, n, replicas, flags):
+    options = [*map(str, case.flags(replicas)), *flags]
+    about = subprocess.run(["dtrun", "info", case.artifact, "--processes", str(n), *options[-len(flags) - 4:]], capture_output=True, text=True, check=True).stdout
+    run = mpi.run("openmpi", n, ["dtrun", "train", case.artifact, *options, "--devices", "cpu:1x1", "--max-steps", 1]).stdout
+    said, taken = (float(re.search(pattern, text)[1]) for pattern, text in ((r"a process of one core takes ([\d.]+) MiB", about), (r"([\d.]+) MiB of memory", run)))
+    check(abs(said - taken) <= 0.1 + 0.01 * taken, f"{n} processes, {flags}: {said} MiB said, {taken} MiB in the run")
+
+
+wide = sharded_case("split")
+for n, flags in ((2, ["--shard-optimizer"]), (2, [SHARED]), (4, ["--shards-over", "2", "--shard-optimizer"]), (4, ["--shards-over", "2", SHARED]), (4, ["--shards-over", "2"])):
+    said, rounding = said_of(wide, n, 8, [f"--global-batch={wide.batch // 8 * 8}", *flags])
+    sent = sent_by(wide, n, 8, flags)
+    check(len(sent) == 3 * n and all(0.95 * said <= bytes <= said + rounding for bytes in sent.values()), f"{n} processes, {flags}: {said} said, {dict(sent)}")
+    check_memory(wide, n, 8, flags)
+
 # Stages hand microbatches on, and numbers once a step: each row is of the stage that sends most of it.
 gpt = sharded_case("gpt")
-for n, flags in ((2, []), (4, []), (4, ["--shard-optimizer"])):
+split = sharded_case("gpt", "-D", "shards=2")
+for case, n, flags in ((gpt, 2, []), (gpt, 4, []), (gpt, 4, ["--shard-optimizer"]), (split, 8, ["--shards-over", "2", "--shard-optimizer"])):
     flags = ["--stages", "2", *flags]
-    said, rounding = said_of(gpt, n, 8, [*flags, "--global-batch=8"])
-    sent = sent_by(gpt, n, 8, flags)
+    said, rounding = said_of(case, n, 8, [*flags, "--global-batch=8"])
+    sent = sent_by(case, n, 8, flags)
     check(len(sent) == 3 * n and all(bytes <= said + rounding for bytes in sent.values()) and max(sent.values()) >= 0.8 * said,
           f"{n} processes, {flags}: {said} said, {dict(sent)}")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import layouts
-from sharded import LOOKUP, PADDED, REPORTS, SPLIT, case, goes_on, new_folder, train
+from sharded import LOOKUP, PADDED, REPORTS, SHARED, SPLIT, case, goes_on, new_folder, train
 from training import check, finish
 
 
@@ -37,15 +37,26 @@ layouts.compare("openmpi", padded, 4, [(4, 1)], *over(4))
 goes_on(padded, 6, [(2, 1, *over(2)), (3, 2), (4, 1, *over(4)), (1, 2), (6, 1, *over(2))])
 goes_on(net, 6, [(2, 1, *over(2)), (3, 2), (4, 1, *over(4)), (1, 2), (6, 1, *over(2))])
 
-# Processes with the same shards share out the optimizer's states of these: of blocks of which norms are taken, and a rest, and of what is padded.
+# Processes with the same shards share out the optimizer's states of these, and parameters: of blocks of which norms are taken, and a rest.
 STATES = "--shard-optimizer"
-wide = PADDED.replace("units: 32", "units: 160").replace("f32[27, 32]", "f32[27, 160]").replace("8, 4, 1", "8, 20, 1")
-for name, text in (("wide", wide), ("lamb", re.sub(r"apply\(adam.*\)", "minimize(loss, lamb(learning_rate: 0.01, weight_decay: 0.01))", wide))):
-    goes_on(layouts.Case(name, text, 24, inputs=["a.npy", "b.npy"]), 6, [(2, 1, *over(2), STATES), (3, 2, STATES), (4, 1, *over(2), STATES), (1, 2), (6, 1, *over(2), STATES)])
+wide = layouts.Case("wide", PADDED.replace("units: 32", "units: 160").replace("f32[27, 32]", "f32[27, 160]").replace("8, 4, 1", "8, 20, 1"), 24,
+                    inputs=["a.npy", "b.npy"])
+lamb = layouts.Case("lamb", re.sub(r"apply\(adam.*\)", "minimize(loss, lamb(learning_rate: 0.01, weight_decay: 0.01))", SPLIT).replace("units: 32", "units: 160"),
+                    24, inputs=["a.npy", "b.npy"])
+turns = [(2, 1, *over(2), SHARED), (3, 2, STATES), (4, 1, *over(2), STATES), (1, 2), (4, 2, *over(2), SHARED, "--gather-rounds", 2)]
+goes_on(wide, 8, turns)
+goes_on(lamb, 8, turns)
+layouts.compare("openmpi", lamb, 6, [(3, 1)], SHARED)
+layouts.compare("openmpi", case("gpt", "-D", "shards=2"), 4, [(4, 1)], *over(2), SHARED)
+said = train(lamb, 4, new_folder(), "--max-steps", 1, *over(2), SHARED)
+for what in ("parameters", "optimizer's states"):
+    found = re.search(what + r": at most [\d.]+ MiB of [\d.]+ MiB in each of 4 processes, ([\d.]+) %", said)
+    check(found and 25 <= float(found[1]) <= 29, f"4 processes have {what} that they do not say: {said}")
+check("drawn whole" not in said, said)
 
 said = train(net, 2, new_folder(), "--epochs", 1, "--log-dir", new_folder(), "--log-histograms", 1, *over(2))
 for n, flags, words in ((2, over(3), "say a power of two up to 4"), (3, over(2), "start 2, or a multiple of that"),
-                        (2, [*over(2), "--reduce", "fast"], "--reduce=fast"), (2, [*over(2), "--shard-parameters"], "--shard-parameters")):
+                        (2, [*over(2), "--reduce", "fast"], "--reduce=fast")):
     said = train(net, n, new_folder(), "--max-steps", 1, *flags, expect=1)
     check(words in said, f"{flags}: {said}")
 numbers = np.random.default_rng(1).integers(0, 20, size=(90, 3)).astype(np.int32)

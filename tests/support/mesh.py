@@ -23,14 +23,16 @@ FACTORS = {
     "over": (1, 2, 4),  # of these the shards are spread over
     "stages": (1, 2),  # of 2 the model is wide, so that it can be cut
     "devices": (1, 2),  # of each
+    "shares": ("nothing", "optimizer", "parameters"),  # that processes with the same part of the model have
     "resumed": (False, True),  # in another mesh, in the middle of an epoch
 }
 
 
 def fits(row):
-    """Each device of a group of processes has a replica."""
+    """Each device of a group of processes has a replica; of a stage's parameters each of its processes has all."""
     groups, rest = divmod(row["processes"], row["over"] * row["stages"])
-    return rest == 0 and row["shards"] % row["over"] == 0 and groups * row["devices"] <= row["replicas"]
+    goes = row["stages"] == 1 or row["shares"] != "parameters"
+    return goes and rest == 0 and row["shards"] % row["over"] == 0 and groups * row["devices"] <= row["replicas"]
 
 
 def gpt(wide):
@@ -96,7 +98,7 @@ def wanted(program, precision, replicas, shards, wide):
 
 def another(row):
     """A mesh for the same replicas and shards; this one where there is no other. A model that is not wide stays in one stage."""
-    free = ("processes", "over", "devices", *(["stages"] if row["stages"] > 1 else []))
+    free = ("processes", "over", "devices", "shares", *(["stages"] if row["stages"] > 1 else []))
     meshes = rows_of({name: FACTORS[name] if name in free else (value, ) for name, value in row.items()}, fits)
     return meshes[(meshes.index(row) + len(meshes) // 2) % len(meshes)]
 
@@ -107,9 +109,11 @@ def found(row):
     checkpoints = ["--checkpoint-dir", folder / "ck"]
 
     def run(verb, mesh, *flags, replicas=case.flags(row["replicas"])):
+        shares = mesh["shares"] == "parameters" or (mesh["shares"] == "optimizer" and verb == "train")
         return layouts.mpirun("openmpi", mesh["processes"], verb, case, *replicas, "--devices", f"cpu:{mesh['devices']}x1",
                               *(["--shards-over", mesh["over"]] if mesh["over"] > 1 else []),
-                              *(["--stages", mesh["stages"]] if mesh["stages"] > 1 else []), *checkpoints, *flags)
+                              *(["--stages", mesh["stages"]] if mesh["stages"] > 1 else []), *([f"--shard-{mesh['shares']}"] if shares else []), *checkpoints,
+                              *flags)
 
     mesh = row
     if row["resumed"]:

@@ -296,7 +296,7 @@ static void two_microbatches_are_under_way(void **state) {
         const dt_collective_part *part = &parts[first[train] + m];
         assert_int_equal(part->nonblocking, 1);
         assert_int_equal(part->member, m < 3 ? 1 : 2);
-        assert_int_equal(part->place, m < 3 ? m % 2 : 2 + (m - 3) % 2);
+        assert_int_equal(part->place, DT_NONBLOCKING_PLACES + (m < 3 ? m % 2 : 2 + (m - 3) % 2));
         assert_int_equal(part->sources != NULL, m >= 3);
     }
     int h = 4;
@@ -605,9 +605,6 @@ static void refuse(dt_session_options options, const char *words) {
 static void what_has_a_part_of_the_model_is_refused(void **state) {
     (void)state;
     dt_session_options options = options_of("cpu:2x1", NULL);
-    options.shard_parameters = true;
-    refuse(options, "--shard-parameters with the model of ");
-    options = options_of("cpu:2x1", NULL);
     options.central = true;
     refuse(options, "--placement central with the model of ");
     options = options_of("cpu:2x1", NULL);
