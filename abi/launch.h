@@ -7,7 +7,8 @@
  * One dt_launch a microbatch (and one a core for kernels that run once); the runtime fills it before each step.
  *
  * A kernel that runs once may be divided ("divided" in manifest.json): it is called n_parts times, in any order or at once, and each call does its
- * part of the work. Other kernels read neither field, and those of GPUs do not: one call does all parts.
+ * part of the work. So may one that replicas run: of that all parts run at the same time, and call `meeting` where they have to wait for one another,
+ * unless there is one part. Other kernels read none of these fields, and those of GPUs do not: one call does all parts.
  *
  * Of a kernel that runs once a caller may leave out results, whose buffers are then NULL: nests are skipped whose first result nobody wants ("nests"
  * in manifest.json).
@@ -72,6 +73,11 @@ static inline void dt_bad_index_add(dt_bad_index *all, const dt_bad_index *one) 
     all->count = count;
 }
 
+/* Who runs parts of a kernel at the same time. `meet` returns when it has been called by each of them. */
+typedef struct dt_meeting {
+    void (*meet)(struct dt_meeting *meeting);
+} dt_meeting;
+
 typedef struct dt_launch {
 #define X(name, type, dtype, meaning) type name;
     DT_LAUNCH_FIELDS(X)
@@ -79,6 +85,7 @@ typedef struct dt_launch {
     dt_bad_index *bad_index; /* never NULL */
     int64_t part, n_parts;   /* 0 <= part < n_parts */
     int64_t share, n_shares; /* 0 <= share < n_shares; 0 of 1: all of it */
+    dt_meeting *meeting;     /* of the parts of a kernel that replicas run; NULL where there is one */
     int64_t *timers; /* of who runs the kernel: cycles of each timer, then how often it was read, side by side; NULL where kernels have none */
 } dt_launch;
 

@@ -39,11 +39,12 @@ static const dt_pass passes[] = {
     {"schedule", dt_pass_schedule, LOWERS, DT_SWITCH_NONE},                      /* kernels get an order and tiles */
     {"late_writes", dt_pass_late_writes, ON_PLANS, DT_SWITCH_NONE},              /* variables are written when their old value has been read */
     {"split_reductions", dt_pass_split_reductions, ON_PLANS, DT_SWITCH_SPLIT},   /* long reductions become partial ones, for many threads */
-    {"count_once", dt_pass_count_once, ON_PLANS, DT_SWITCH_NONE},       /* of lookups that are computed several times one counts bad indices */
-    {"plan_memory", dt_pass_plan_memory, ON_PLANS, DT_SWITCH_NONE},     /* buffers get offsets */
-    {"share_updates", dt_pass_share_updates, LOWERS, DT_SWITCH_NONE},   /* what of an update processes may share out */
-    {"order_kernels", dt_pass_order_kernels, ON_PLANS, DT_SWITCH_NONE}, /* kernels stand as they run */
-    {"add_timers", dt_pass_add_timers, ON_PLANS, DT_SWITCH_NONE},       /* for --profile: where they read the clock */
+    {"count_once", dt_pass_count_once, ON_PLANS, DT_SWITCH_NONE},            /* of lookups that are computed several times one counts bad indices */
+    {"plan_memory", dt_pass_plan_memory, ON_PLANS, DT_SWITCH_NONE},          /* buffers get offsets */
+    {"share_updates", dt_pass_share_updates, LOWERS, DT_SWITCH_NONE},        /* what of an update processes may share out */
+    {"order_kernels", dt_pass_order_kernels, ON_PLANS, DT_SWITCH_NONE},      /* kernels stand as they run */
+    {"divide_replicas", dt_pass_divide_replicas, ON_PLANS, DT_SWITCH_PARTS}, /* kernels of a single microbatch run in parts */
+    {"add_timers", dt_pass_add_timers, ON_PLANS, DT_SWITCH_NONE},            /* for --profile: where they read the clock */
 };
 enum {
     n_passes = sizeof passes / sizeof *passes

@@ -1,5 +1,7 @@
 /* c: a plan's kernels as one C file: void NAME(void *const *buffers, const dt_launch *launch), as abi/launch.h has it. */
 #include "compiler/codegen/c.h"
+#include "compiler/kernel/analysis.h"
+#include "compiler/kernel/meetings.h"
 
 #include <inttypes.h>
 
@@ -19,11 +21,40 @@ static void print_head(dt_text *text) {
         "with -lm. */\n"
         "#include <stdbool.h>\n#include <stdint.h>\n\n"
         "typedef struct dt_bad_index {\n    int64_t count, value, row, location, limit, state, loop;\n} dt_bad_index;\n\n"
-        "typedef struct dt_launch {\n%s    dt_bad_index *bad_index;\n    int64_t part, n_parts, share, n_shares, *timers;\n} dt_launch;\n\n"
+        "typedef struct dt_meeting {\n    void (*meet)(struct dt_meeting *meeting);\n} dt_meeting;\n\n"
+        "typedef struct dt_launch {\n%s    dt_bad_index *bad_index;\n    int64_t part, n_parts, share, n_shares;\n    dt_meeting *meeting;\n"
+        "    int64_t *timers;\n} dt_launch;\n\n"
         "static inline bool dt_bad_index_is_first(const dt_bad_index *one, const dt_bad_index *all) {\n"
         "    if (all->count == 0 || one->row != all->row) return all->count == 0 || one->row < all->row;\n"
         "    return one->location != all->location ? one->location < all->location : one->value < all->value;\n}\n\n%s",
         fields, dt_c_prelude);
+}
+
+static const char *start_of_share(dt_c_nest *n, const char *share) {
+    const dt_nest_share *how = &n->nest->share;
+    return FORMAT(n, "share_start(launch, %s, %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ")", share, how->n_units, how->turn,
+                  how->first_unit, how->unit_iterations, n->nest->loops[0].extent);
+}
+
+/* Iterations [start, end) of the divided loop, or all of the process's share in part 0. */
+static void part_of_nest(dt_c_nest *n, int level) {
+    const dt_nest *nest = n->nest;
+    bool shared = nest->share.n_units > 0;
+    LINE(n, nest->part_iterations > 0 ? "{" : "if (launch->part == 0) {");
+    if (shared || nest->part_iterations > 0) {
+        LINE(n, "i64 start = %s;", shared ? start_of_share(n, "launch->share") : "0");
+        LINE(n, "i64 end = %s;",
+             shared ? start_of_share(n, "launch->share + 1") : dt_c_extent(n->f->arena, nest->loops[dt_nest_part_loop(nest)].extent));
+        n->start = "start";
+        n->end = "end";
+    }
+    if (nest->part_iterations > 0) {
+        LINE(n, "const i64 first = start, last = end;");
+        LINE(n, "start = part_start(launch, launch->part, %" PRId64 ", first, last);", nest->part_iterations);
+        LINE(n, "end = part_start(launch, launch->part + 1, %" PRId64 ", first, last);", nest->part_iterations);
+    }
+    dt_c_inside(n, level);
+    LINE(n, "}");
 }
 
 /* Nests in an iteration of the loop over rows: several share the loop over blocks inside of it. */
@@ -37,10 +68,15 @@ static void inside_row(dt_c_function *f, const dt_nest *nests, int n_nests) {
         dt_c_level(prepared[k], 0, false);
         prepared[k]->loops[0] = "row";
     }
+    if (n_nests == 1 && f->kernel->divided) {
+        part_of_nest(prepared[0], 1);
+        return;
+    }
     if (n_nests == 1) {
         dt_c_inside(prepared[0], 1);
         return;
     }
+    if (f->kernel->divided) LINE(prepared[0], "if (launch->part == 0) {");
     for (int k = 0; k < n_nests; k++) dt_c_level(prepared[k], 1, false);
     LINE(prepared[0], "for (i64 block = 0; block < %" PRId64 "; block++) {", nests[0].loops[1].extent);
     for (int k = 0; k < n_nests; k++) {
@@ -49,33 +85,7 @@ static void inside_row(dt_c_function *f, const dt_nest *nests, int n_nests) {
         dt_c_inside(prepared[k], 2);
         LINE(prepared[k], "}");
     }
-    LINE(prepared[0], "}");
-}
-
-static const char *start_of_share(dt_c_nest *n, const char *share) {
-    const dt_nest_share *how = &n->nest->share;
-    return FORMAT(n, "share_start(launch, %s, %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ")", share, how->n_units, how->turn,
-                  how->first_unit, how->unit_iterations, n->nest->loops[0].extent);
-}
-
-/* Iterations [start, end) of loop 0, or all of the process's share in part 0. */
-static void part_of_nest(dt_c_nest *n) {
-    const dt_nest *nest = n->nest;
-    bool shared = nest->share.n_units > 0;
-    LINE(n, nest->part_iterations > 0 ? "{" : "if (launch->part == 0) {");
-    if (shared || nest->part_iterations > 0) {
-        LINE(n, "i64 start = %s;", shared ? start_of_share(n, "launch->share") : "0");
-        LINE(n, "i64 end = %s;", shared ? start_of_share(n, "launch->share + 1") : dt_c_extent(n->f->arena, nest->loops[0].extent));
-        n->start = "start";
-        n->end = "end";
-    }
-    if (nest->part_iterations > 0) {
-        LINE(n, "const i64 first = start, last = end;");
-        LINE(n, "start = part_start(launch, launch->part, %" PRId64 ", first, last);", nest->part_iterations);
-        LINE(n, "end = part_start(launch, launch->part + 1, %" PRId64 ", first, last);", nest->part_iterations);
-    }
-    dt_c_inside(n, 0);
-    LINE(n, "}");
+    LINE(prepared[0], f->kernel->divided ? "}}" : "}");
 }
 
 static bool uses(const dt_nest *nest, int buffer) {
@@ -101,7 +111,7 @@ static void print_function(dt_c_function *f, int first, int n_nests) {
     } else {
         dt_c_nest *n = dt_c_nest_prepare(f, nests, NULL, 0);
         if (kernel->divided)
-            part_of_nest(n);
+            part_of_nest(n, 0);
         else
             dt_c_inside(n, 0);
     }
@@ -113,6 +123,9 @@ static void read_timer(const dt_kernel_function *kernel, int end, bool rows_are_
     const int timer = dt_timer_before(kernel, end, rows_are_done);
     if (timer > 0) dt_text_format(calls, "clock = read_timer(launch, %d, clock);\n", timer - 1);
 }
+
+/* As llvm_kernel.c does. */
+static void meet(dt_text *calls) { dt_text_append(calls, "if (launch->n_parts > 1) launch->meeting->meet(launch->meeting);\n"); }
 
 static bool is_timed(const dt_kernel_function *kernel) {
     for (int n = 0; n < kernel->n_nests; n++)
@@ -131,14 +144,17 @@ static void print_kernel(dt_c_function *f) {
         bool in_rows = kernel->nests[k].in_rows, begins = k == 0 || !kernel->nests[k - 1].in_rows;
         for (end = k + 1; in_rows && end < kernel->n_nests && kernel->nests[end].in_blocks;) end++;
         print_function(f, k, end - k);
+        if (kernel->nests[k].meets) meet(&calls);
         if (in_rows && begins)
             dt_text_format(&calls, "for (i64 row = 0; row < %s; row++) {\n", dt_c_extent(f->arena, kernel->nests[k].loops[0].extent));
         dt_text_format(&calls, "nest_%d_of_%s(buffers, launch, %s);\n", k, kernel->name, in_rows ? "row" : "0");
         read_timer(kernel, end, false, &calls);
         if (!in_rows || (end < kernel->n_nests && kernel->nests[end].in_rows)) continue;
+        if (kernel->divided) meet(&calls);
         dt_text_append(&calls, "}\n");
         read_timer(kernel, end, true, &calls);
     }
+    if (kernel->divided && !kernel->once) meet(&calls);
     dt_text_format(f->out, "%s}\n", calls.data);
 }
 

@@ -205,7 +205,7 @@ static void in_lanes(dt_c_nest *n, void (*inside)(dt_c_nest *n)) {
         inside(n);
         return;
     }
-    bool divided = loop == 0 && n->end != NULL;
+    bool divided = loop == dt_nest_part_loop(n->nest) && n->end != NULL;
     int64_t extent = n->nest->loops[loop].extent;
     const char *end = divided ? n->end : dt_c_extent(n->f->arena, extent);
     bool whole = !divided && is_constant(extent) && extent % width == 0;
@@ -339,7 +339,7 @@ void dt_c_inside(dt_c_nest *n, int level) {
         return;
     }
     int loop = n->choices->order[level];
-    if (loop == 0 && n->end != NULL)
+    if (loop == dt_nest_part_loop(nest) && n->end != NULL)
         loop_from(n, level, n->start, n->end, 1);
     else if (n->choices->tiled && (loop == n->choices->vector_loop || loop == nest->tiling.row_loop))
         tile_loop(n, level);

@@ -26,11 +26,12 @@ static const char *head(dt_arena *arena, int warp) {
         DT_LAUNCH_FIELDS(X)
 #undef X
         ;
-    return dt_arena_format(arena,
-                           "#define DT_WARP %d  // threads of a warp\ntypedef unsigned %s lane_set;  // with a bit for each\n\n"
-                           "struct dt_bad_index {\n    long long count, value, row, location, limit, state, loop;\n};\nstruct dt_launch {\n%s"
-                           "    dt_bad_index *bad_index;\n    long long part, n_parts, share, n_shares, *timers;\n};\n\n%s",
-                           warp, warp > 32 ? "long long" : "int", fields, dt_cuda_prelude);
+    return dt_arena_format(
+        arena,
+        "#define DT_WARP %d  // threads of a warp\ntypedef unsigned %s lane_set;  // with a bit for each\n\n"
+        "struct dt_bad_index {\n    long long count, value, row, location, limit, state, loop;\n};\nstruct dt_launch {\n%s"
+        "    dt_bad_index *bad_index;\n    long long part, n_parts, share, n_shares;\n    void *meeting;\n    long long *timers;\n};\n\n%s",
+        warp, warp > 32 ? "long long" : "int", fields, dt_cuda_prelude);
 }
 
 static bool is_part_of_a_name(char c) { return isalnum((unsigned char)c) || c == '_'; }

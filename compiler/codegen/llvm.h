@@ -61,11 +61,11 @@ typedef struct dt_llvm_emitter {
     LLVMValueRef *parameters;  /* [routine->n_parameters] i64 */
     dt_llvm_function at_work;
     LLVMValueRef function, launch, rows, valid, bad_index;
-    LLVMValueRef part, n_parts, share, n_shares; /* of a divided kernel */
-    LLVMValueRef *buffers;                       /* the kernel's arguments */
-    LLVMValueRef packed;                         /* llvm_packing.c: packed operands, on the function's stack; NULL: none yet */
-    LLVMValueRef timers, clock;                  /* llvm_timer.c: counters of the launch, and the last reading; NULL: none */
-    bool streams;                                /* at work is the copy of a kernel whose stores may stream (llvm_stream.c) */
+    LLVMValueRef part, n_parts, share, n_shares, meeting; /* of a divided kernel */
+    LLVMValueRef *buffers;                                /* the kernel's arguments */
+    LLVMValueRef packed;                                  /* llvm_packing.c: packed operands, on the function's stack; NULL: none yet */
+    LLVMValueRef timers, clock;                           /* llvm_timer.c: counters of the launch, and the last reading; NULL: none */
+    bool streams;                                         /* at work is the copy of a kernel whose stores may stream (llvm_stream.c) */
 
     int n_carried;
     LLVMValueRef *carried;
@@ -160,7 +160,7 @@ typedef struct dt_llvm_nest {
 
     int n_copies; /* llvm_unroll_and_jam.c: at work; the members above are those of one */
     const dt_llvm_copy *copies;
-    LLVMValueRef part_start, part_end; /* of a divided nest: iterations of loop 0, which is the outermost; else NULL */
+    LLVMValueRef part_start, part_end; /* of a divided nest: iterations of dt_nest_part_loop, outside of all others; else NULL */
     const LLVMValueRef *numbers;       /* [dt_nest_n_numbers] i64, of those that are parameters of the code at work; the others NULL */
 
     int tile_level;                /* llvm_tile.c: the level at which dt_llvm_tile_rows takes over */

@@ -1,5 +1,6 @@
 /* llvm_kernel: a kernel as a function, and the loops over rows, and over blocks of a row, that neighbouring nests share. */
 #include "compiler/codegen/llvm.h"
+#include "compiler/kernel/meetings.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -43,11 +44,20 @@ void dt_llvm_load_launch(dt_llvm_emitter *e) {
     e->valid = dt_llvm_launch_field(e, e->i64, offsetof(dt_launch, valid));
     e->bad_index = dt_llvm_launch_field(e, e->pointer, offsetof(dt_launch, bad_index));
     if (e->at_work.kernel->divided) {
+        e->meeting = dt_llvm_launch_field(e, e->pointer, offsetof(dt_launch, meeting));
         e->part = dt_llvm_launch_field(e, e->i64, offsetof(dt_launch, part));
         e->n_parts = dt_llvm_launch_field(e, e->i64, offsetof(dt_launch, n_parts));
         e->share = dt_llvm_launch_field(e, e->i64, offsetof(dt_launch, share));
         e->n_shares = dt_llvm_launch_field(e, e->i64, offsetof(dt_launch, n_shares));
     }
+}
+
+/* Parts that run at the same time wait for one another. */
+static void meet(dt_llvm_emitter *e) {
+    LLVMTypeRef type = LLVMFunctionType(e->void_type, &e->pointer, 1, false);
+    LLVMBasicBlockRef join = dt_llvm_if_begin(e, LLVMBuildICmp(e->builder, LLVMIntSGT, e->n_parts, dt_llvm_i64(e, 1), ""), false);
+    LLVMBuildCall2(e->builder, type, dt_llvm_item(e, e->pointer, e->meeting, dt_llvm_i64(e, 0)), &e->meeting, 1, "");
+    dt_llvm_if_end(e, join);
 }
 
 static bool streams(const dt_llvm_emitter *e, int first, int end) {
@@ -89,11 +99,28 @@ static void load_buffers(dt_llvm_emitter *e, const dt_kernel_repeats *repeats) {
     }
 }
 
+/* Iterations [first, end) of loop 0. */
+typedef struct iteration_range {
+    LLVMValueRef first, end;
+} iteration_range;
+
+static iteration_range part_of(const dt_llvm_nest *n);
+
+/* Part 0 goes on here, the others behind what follows. */
+static LLVMBasicBlockRef if_first_part(dt_llvm_emitter *e) {
+    return dt_llvm_if_begin(e, LLVMBuildICmp(e->builder, LLVMIntEQ, e->part, dt_llvm_i64(e, 0), ""), true);
+}
+
 /* Iteration `row` of nests that share the loop over rows, and if they are several the loop over blocks inside of it: what depends on no block comes
  * before that. What depends on no row has been emitted. */
 static void row_of_piece(dt_llvm_nest **nests, int n_nests, LLVMValueRef row) {
     dt_llvm_emitter *e = nests[0]->e;
     dt_llvm_sum index = {row, 0};
+    if (e->at_work.kernel->divided && nests[0]->nest->part_iterations > 0) {
+        iteration_range part = part_of(nests[0]);
+        nests[0]->part_start = part.first;
+        nests[0]->part_end = part.end;
+    }
     if (n_nests == 1) {
         dt_llvm_iteration(nests[0], 0, index);
         return;
@@ -105,6 +132,15 @@ static void row_of_piece(dt_llvm_nest **nests, int n_nests, LLVMValueRef row) {
     dt_llvm_loop blocks = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_i64(e, nests[0]->nest->loops[1].extent), 1, false);
     for (int k = 0; k < n_nests; k++) dt_llvm_iteration(nests[k], 1, (dt_llvm_sum){blocks.index, 0});
     dt_llvm_loop_end(e, &blocks);
+}
+
+/* The same, of which part 0 does alone what is not divided. */
+static void part_of_row(dt_llvm_nest **nests, int n_nests, LLVMValueRef row) {
+    dt_llvm_emitter *e = nests[0]->e;
+    bool by_one = e->at_work.kernel->divided && nests[0]->nest->part_iterations == 0;
+    LLVMBasicBlockRef join = by_one ? if_first_part(e) : NULL;
+    row_of_piece(nests, n_nests, row);
+    if (join != NULL) dt_llvm_if_end(e, join);
 }
 
 /* Nests of a group that shares the loop over rows: what of them depends on no row. */
@@ -125,11 +161,18 @@ static const dt_routine_use *called(const dt_llvm_emitter *e, const dt_kernel_re
 }
 
 /* Calls what is called, from the piece that begins with nest `first` on; returns the first one that is not, or `end`. What is timed ends a list of
- * calls. */
+ * calls, and so does a meeting; that of the one returned has been. */
 static int call_routines(dt_llvm_emitter *e, const dt_kernel_repeats *repeats, int first, int end, LLVMValueRef row) {
     DT_LIST(const dt_routine_use *) uses = {0};
-    const dt_routine_use *use;
-    while (first < end && (use = called(e, repeats, first)) != NULL) {
+    while (first < end) {
+        const dt_kernel_function *kernel = e->at_work.kernel;
+        const dt_routine_use *use = called(e, repeats, first);
+        if (kernel->nests[first].meets && !dt_nest_begins_rows(kernel, first)) {
+            if (uses.n > 0) dt_llvm_call_routines(e, uses.items, (int)uses.n, row);
+            uses.n = 0;
+            meet(e);
+        }
+        if (use == NULL) break;
         dt_list_push(e->arena, &uses, use);
         first = dt_piece_end(e->at_work.kernel, first);
         if (dt_timer_before(e->at_work.kernel, first, false) == 0) continue;
@@ -145,6 +188,7 @@ static int call_routines(dt_llvm_emitter *e, const dt_kernel_repeats *repeats, i
 static void row_group(dt_llvm_emitter *e, const dt_kernel_repeats *repeats, int first, int end) {
     const dt_nest *nests = e->at_work.kernel->nests;
     dt_llvm_nest ***pieces = DT_NEW_ARRAY(e->arena, dt_llvm_nest **, end - first);
+    if (nests[first].meets) meet(e);
     for (int k = first, next; k < end; k = next) {
         next = dt_piece_end(e->at_work.kernel, k);
         if (called(e, repeats, k) == NULL) pieces[k - first] = before_rows(e, &nests[k], next - k, &nests[first], end - first);
@@ -152,17 +196,13 @@ static void row_group(dt_llvm_emitter *e, const dt_kernel_repeats *repeats, int 
     dt_llvm_loop rows = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_extent(e, nests[first].loops[0].extent), 1, true);
     for (int k = call_routines(e, repeats, first, end, rows.index), next; k < end; k = call_routines(e, repeats, next, end, rows.index)) {
         next = dt_piece_end(e->at_work.kernel, k);
-        row_of_piece(pieces[k - first], next - k, rows.index);
+        part_of_row(pieces[k - first], next - k, rows.index);
         dt_llvm_read_timer(e, next, false);
     }
+    if (nests[first].meets) meet(e);
     dt_llvm_loop_end(e, &rows);
     dt_llvm_read_timer(e, end, true);
 }
-
-/* Iterations [first, end) of loop 0. */
-typedef struct iteration_range {
-    LLVMValueRef first, end;
-} iteration_range;
 
 static LLVMValueRef least(dt_llvm_emitter *e, LLVMValueRef x, LLVMValueRef y) {
     return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, x, y, ""), x, y, "");
@@ -175,7 +215,7 @@ static LLVMValueRef share_number(const dt_llvm_nest *n, int number, int64_t valu
     return parameter != NULL ? parameter : dt_llvm_i64(n->e, value);
 }
 
-static LLVMValueRef extent_of(const dt_llvm_nest *n) { return share_number(n, DT_SHARE_EXTENT, n->nest->loops[0].extent); }
+static LLVMValueRef extent_of(const dt_llvm_nest *n) { return share_number(n, DT_SHARE_EXTENT, n->nest->loops[dt_nest_part_loop(n->nest)].extent); }
 
 /* The first iteration of `share`: dt_share_first_unit, of this nest. */
 static LLVMValueRef start_of_share(const dt_llvm_nest *n, LLVMValueRef share) {
@@ -207,17 +247,22 @@ static LLVMValueRef start_of_part(dt_llvm_emitter *e, const dt_nest *nest, itera
     return least(e, start, share.end);
 }
 
+static iteration_range part_of(const dt_llvm_nest *n) {
+    dt_llvm_emitter *e = n->e;
+    iteration_range share = share_of(n);
+    return (iteration_range){start_of_part(e, n->nest, share, e->part), start_of_part(e, n->nest, share, next(e, e->part))};
+}
+
 /* A nest of a divided kernel: a range of its outermost loop, or all of the process's share in part 0. */
 static void part_of_nest(dt_llvm_emitter *e, const dt_nest *nest) {
     dt_llvm_nest *n = dt_llvm_nest_prepare(e, nest, NULL, 0);
     if (nest->part_iterations > 0) {
-        iteration_range share = share_of(n);
-        n->part_start = start_of_part(e, nest, share, e->part);
-        n->part_end = start_of_part(e, nest, share, next(e, e->part));
+        iteration_range part = part_of(n);
+        n->part_start = part.first;
+        n->part_end = part.end;
         dt_llvm_nest_emit(n, 0);
     } else {
-        LLVMValueRef is_first = LLVMBuildICmp(e->builder, LLVMIntEQ, e->part, dt_llvm_i64(e, 0), "");
-        LLVMBasicBlockRef join = dt_llvm_if_begin(e, is_first, true);
+        LLVMBasicBlockRef join = if_first_part(e);
         if (nest->share.n_units > 0) {
             iteration_range share = share_of(n);
             n->part_start = share.first;
@@ -231,7 +276,7 @@ static void part_of_nest(dt_llvm_emitter *e, const dt_nest *nest) {
 void dt_llvm_piece(dt_llvm_emitter *e, const dt_nest *nests, int n_nests, LLVMValueRef row) {
     LLVMBasicBlockRef join = row == NULL ? if_wanted(e, nests) : NULL;
     if (row != NULL)
-        row_of_piece(before_rows(e, nests, n_nests, nests, n_nests), n_nests, row);
+        part_of_row(before_rows(e, nests, n_nests, nests, n_nests), n_nests, row);
     else if (e->at_work.kernel->divided)
         part_of_nest(e, nests);
     else
@@ -287,5 +332,6 @@ void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_fun
         both_ways(e, repeats, may_stream);
     else
         all_nests(e, repeats);
+    if (kernel->divided && !kernel->once) meet(e);
     LLVMBuildRetVoid(e->builder);
 }

@@ -227,7 +227,7 @@ static void descend(dt_llvm_nest *n, int level) {
     }
     int loop = n->choices->order[level];
     int64_t extent = nest->loops[loop].extent;
-    if (n->part_end != NULL && loop == 0) {
+    if (n->part_end != NULL && loop == dt_nest_part_loop(nest)) {
         if (loop == n->choices->vector_loop)
             vector_range(n, level, n->part_start, n->part_end);
         else

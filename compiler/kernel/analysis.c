@@ -180,7 +180,8 @@ int dt_nest_n_outer(const dt_nest *nest) {
 
 int dt_nest_n_shared(const dt_kernel_function *kernel, int n) {
     bool in_blocks = kernel->nests[n].in_blocks || (n + 1 < kernel->n_nests && kernel->nests[n + 1].in_blocks);
-    return in_blocks ? 2 : kernel->nests[n].in_rows ? 1 : 0;
+    bool in_parts = !kernel->once && kernel->nests[n].part_iterations > 0;
+    return in_blocks ? 2 : kernel->nests[n].in_rows + in_parts;
 }
 
 int dt_nest_load_level(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int argument, const dt_nest *group, int n_group) {

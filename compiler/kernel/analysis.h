@@ -49,7 +49,8 @@ int64_t dt_trip_count(const dt_plan *plan, int64_t extent);
 /* Is the loop reduced over? A loop that is marked so in a nest without reductions is an outer one. */
 static inline bool dt_nest_reduces(const dt_nest *nest, int loop) { return nest->n_reductions > 0 && nest->loops[loop].reduced; }
 
-/* Whether loop 0 runs in parts, of a divided kernel or of a process's share. */
+/* The loop that runs in parts, of a divided kernel or of a process's share; and whether it does. */
+static inline int dt_nest_part_loop(const dt_nest *nest) { return nest->in_rows; }
 static inline bool dt_nest_is_divided(const dt_nest *nest) { return nest->part_iterations > 0 || nest->share.n_units > 0; }
 
 /* Is the reduction a sum of products, which is what a fused multiply-add is for? */
@@ -64,7 +65,7 @@ dt_precision dt_product_precision(const dt_nest *nest, const dt_reduction *reduc
 void dt_library_nests(const dt_kernel_function *kernel, int n, int *first, int *last);
 
 int dt_nest_n_outer(const dt_nest *nest); /* loops that are not reduced over */
-/* The first loops of nest n that it shares with others: over rows, and over blocks. */
+/* The first loops of nest n that it shares with others, over rows, and over blocks; and of a kernel that replicas run the one that is divided. */
 int dt_nest_n_shared(const dt_kernel_function *kernel, int n);
 uint64_t dt_nest_tile_loops(const dt_nest *nest); /* of nest->tiling, a bit each */
 

@@ -167,10 +167,10 @@ static int64_t extent_of(const dt_run *run, int loop) {
     return extent == DT_BATCH ? run->launch->rows : extent == DT_GATHERED ? run->launch->valid : extent;
 }
 
-/* The first iteration of loop 0 that belongs to `share` of those that the processes have. */
+/* The first iteration of the divided loop that belongs to `share` of those that the processes have. */
 static int64_t start_of_share(const dt_run *run, int64_t share) {
     const dt_nest_share *how = &run->nest->share;
-    int64_t extent = extent_of(run, 0);
+    int64_t extent = extent_of(run, dt_nest_part_loop(run->nest));
     if (how->n_units == 0) return share == run->launch->share ? 0 : extent;
     int64_t unit = dt_share_first_unit(how->n_units, how->turn, share, run->launch->n_shares) - how->first_unit;
     int64_t start = unit > 0 ? unit * how->unit_iterations : 0;
@@ -368,7 +368,7 @@ static void walk_outer(dt_run *run, int level) {
     int loop = loop_at(run, level);
     int64_t end = extent_of(run, loop);
     run->loops[loop] = 0;
-    if (loop == 0 && run->kernel->divided) {
+    if (loop == dt_nest_part_loop(run->nest) && run->kernel->divided) {
         run->loops[loop] = start_of_part(run, run->launch->part);
         end = start_of_part(run, run->launch->part + 1);
     }
@@ -397,6 +397,20 @@ static int most_partials(const dt_nest_choices *choices) {
     return most;
 }
 
+/* Of a kernel whose parts run at the same time: one after another, nest by nest, in the order that shows when one needs what another has done. Where
+ * they meet they have done so. */
+static bool kernel_runs_together(const dt_kernel_function *kernel) { return kernel->divided && !kernel->once; }
+
+static void run_parts(dt_run *run, int n_shared) {
+    enum {
+        N_PARTS = 3
+    };
+    dt_launch launch = *run->launch;
+    launch.n_parts = run->nest->part_iterations > 0 ? N_PARTS : 1;
+    run->launch = &launch;
+    for (launch.part = launch.n_parts - 1; launch.part >= 0; launch.part--) walk_outer(run, n_shared);
+}
+
 /* Nest n of the kernel, inside of its first n_shared loops, which are in iterations `shared`. choices: [n_nests], or NULL. */
 static void run_nest(dt_arena *arena, dt_run run, const dt_nest_choices *choices, int n, const int64_t *shared, int n_shared) {
     const dt_nest *nest = &run.kernel->nests[n];
@@ -414,7 +428,10 @@ static void run_nest(dt_arena *arena, dt_run run, const dt_nest_choices *choices
     mark_levels(&run);
     dt_nest_depends(nest, run.depends);
     for (int l = 0; l < n_shared; l++) run.loops[l] = shared[l];
-    walk_outer(&run, n_shared);
+    if (kernel_runs_together(run.kernel))
+        run_parts(&run, n_shared);
+    else
+        walk_outer(&run, n_shared);
 }
 
 /* Nests [first, end) of one row loop, in its iteration `row`. */
@@ -434,7 +451,7 @@ void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_fun
     const dt_nest_choices *of_nests = choices != NULL ? dt_choices_of(choices, plan, kernel) : NULL;
     for (int n = 0; n < kernel->n_nests;) {
         int end = n + 1;
-        if (kernel->divided && kernel->nests[n].part_iterations == 0 && launch->part != 0) {
+        if (kernel->divided && kernel->once && kernel->nests[n].part_iterations == 0 && launch->part != 0) {
             ; /* part 0 does all of it */
         } else if (kernel->once && kernel->nests[n].n_stores > 0 && buffers[kernel->nests[n].stores[0].address.buffer] == NULL) {
             ; /* nobody wants it */

@@ -186,6 +186,7 @@ static void run_kernel(const dt_execution *e, int k, int replica, const dt_launc
     int n_shards = dt_kernel_is_sharded(e->plan, kernel) ? e->n_shards : 1;
     for (int s = 0; s < n_shards; s++) {
         dt_launch of_shard = *launch;
+        if (!kernel->once) of_shard.part = 0, of_shard.n_parts = 1;
         void **buffers = DT_NEW_ARRAY(e->arena, void *, kernel->n_buffers);
         of_shard.shard = s;
         for (int b = 0; b < kernel->n_buffers; b++) {

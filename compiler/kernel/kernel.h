@@ -115,8 +115,10 @@ typedef struct dt_nest_share {
 typedef struct dt_nest {
     bool in_rows;            /* loop 0 is the row loop (extent DT_BATCH), shared with its in_rows neighbours */
     bool in_blocks;          /* loop 1, over blocks, is shared with the nest before it; both are in rows */
-    dt_nest_share share;     /* of a divided kernel */
-    int64_t part_iterations; /* of a divided kernel: a part is a multiple of so many iterations of loop 0; 0: the nest is part 0's as a whole */
+    dt_nest_share share;     /* of a divided kernel that runs once */
+    int64_t part_iterations; /* of a divided kernel: a part is a multiple of so many iterations of loop 0, or after a loop over rows of loop 1; 0: the
+                                nest is part 0's as a whole */
+    bool meets;              /* of a divided kernel that replicas run: before the nest all its parts have come this far (kernel/meetings.h) */
     int n_loops;
     dt_loop *loops; /* outer ones first, then reduced; order is the order of execution unless tiled */
     int n_instructions;
@@ -194,15 +196,16 @@ typedef struct dt_shared_buffer {
 typedef struct dt_kernel_function {
     const char *name; /* a C identifier: "train_3_conv2d_relu" made from step, number and layer names */
     const dt_plan_loop
-        *loop;    /* the innermost one whose body it is of; NULL: it runs once. The kernels of a body stand side by side in their segment */
-    int layer;    /* which of its segment's layers it is of, of those that are cut apart, from 1 in the order in which they run: the kernels that
-                     replicas run stand by layers, and what lays something out for one is of it too. 0: none, or the segment is not cut. A layer
-                     needs those parameters that are arguments of its kernels, from its first one to its last one */
-    bool once;    /* all it writes is replicated: run once a memory, not once a replica */
-    bool divided; /* once, in parts: part p of n runs iterations [floor(u * p / n) * t, floor(u * (p + 1) / n) * t) of loop 0 of each nest, t being
-                     the nest's part_iterations and u the number of these that cover the loop. No nest reads what another one writes.
-                     Where processes share out the update, this is said of the iterations that are the process's own */
-    bool update;  /* it writes variables */
+        *loop;         /* the innermost one whose body it is of; NULL: it runs once. The kernels of a body stand side by side in their segment */
+    int layer;         /* which of its segment's layers it is of, of those that are cut apart, from 1 in the order in which they run: the kernels that
+                          replicas run stand by layers, and what lays something out for one is of it too. 0: none, or the segment is not cut. A layer
+                          needs those parameters that are arguments of its kernels, from its first one to its last one */
+    bool once;         /* all it writes is replicated: run once a memory, not once a replica */
+    bool divided;      /* in parts: part p of n runs iterations [floor(u * p / n) * t, floor(u * (p + 1) / n) * t) of loop 0 of each nest, t being
+                          the nest's part_iterations and u the number of these that cover the loop. Of a kernel that runs once no nest reads what another
+                          one writes. Where processes share out the update, this is said of the iterations that are the process's own. Parts of one that
+                          replicas run do so at the same time, and meet */
+    bool update;       /* it writes variables */
     bool for_examples; /* who computes no examples does without it: what it writes gets into variables and results by way of sums alone, if at all */
     int n_gathers;
     dt_shared_buffer *gathers; /* [n_gathers] what its nests have written shared out, and somebody needs whole: gathered right after it */

@@ -238,11 +238,12 @@ static void form(dt_words *w, dt_nest *nest) {
         dt_expect(w, " of s%i, s%i", &tiling->a, &tiling->b);
         nest->vector_loop = tiling->vector_loop;
     }
-    if (dt_has(w, nest->part_iterations > 0, "  parts of %1ld", &nest->part_iterations) && !dt_has(w, true, " l0"))
-        dt_wrong(w, "parts and units are of l0");
+    nest->meets = dt_has(w, nest->meets, "  meets");
+    if (dt_has(w, nest->part_iterations > 0, "  parts of %1ld", &nest->part_iterations) && !dt_has(w, true, nest->in_rows ? " l1" : " l0"))
+        dt_wrong(w, "parts are of l0, or inside of a loop over rows of l1");
     dt_has(w, nest->timer > 0, "  timer %1d", &nest->timer);
     if (!dt_has(w, share->n_units > 0, "  units of %1ld", &share->unit_iterations)) return;
-    if (!dt_has(w, true, " l0")) dt_wrong(w, "parts and units are of l0");
+    if (!dt_has(w, true, " l0")) dt_wrong(w, "units are of l0");
     dt_expect(w, ", from %ld of %1ld, turn %ld", &share->first_unit, &share->n_units, &share->turn);
 }
 

@@ -172,7 +172,7 @@ static void describe_nest(finder *f, const dt_nest *nest) {
     for (size_t i = 0; i < sizeof form / sizeof *form; i++) fix(p, form[i]);
     for (int i = 0; i < 4; i++) fix(p, (const int[]){tiling.row_loop, tiling.vector_loop, tiling.a, tiling.b}[i]);
     for (int l = 0; l < nest->n_loops; l++) {
-        fix(p, in_parts && l == 0 ? 0 : nest->loops[l].extent); /* 0: that is a number */
+        fix(p, in_parts && l == dt_nest_part_loop(nest) ? 0 : nest->loops[l].extent); /* 0: that is a number */
         fix(p, nest->loops[l].reduced);
     }
     mark_divisors(nest, is_divisor);
@@ -190,7 +190,8 @@ static void describe_nest(finder *f, const dt_nest *nest) {
         fix_address(f, nest, &store->address);
         number(f, store->address.offset);
     }
-    const int64_t of_share[] = {nest->share.turn, nest->share.first_unit, nest->share.n_units, in_parts ? nest->loops[0].extent : 0};
+    const int64_t of_share[] = {nest->share.turn, nest->share.first_unit, nest->share.n_units,
+                                in_parts ? nest->loops[dt_nest_part_loop(nest)].extent : 0};
     for (int i = 0; i < DT_SHARE_NUMBERS; i++) number(f, of_share[i]);
     for (int t = 0; t < f->n_targets; t++) describe_choices(p, nest, &dt_choices_of(f->choices[t], p->plan, p->kernel)[nest - p->kernel->nests]);
 }
@@ -206,7 +207,7 @@ static void describe(finder *f, const dt_plan *plan, const dt_kernel_function *k
     p->end = end;
     p->fixed.n = p->buffers.n = p->numbers.n = 0;
     fix(p, plan->microbatch_rows);
-    fix(p, kernel->divided);
+    fix(p, kernel->divided ? 1 + kernel->once : 0);
     fix(p, end - first);
     for (int n = first; n < end; n++) describe_nest(f, &kernel->nests[n]);
 }
@@ -224,7 +225,7 @@ static void describe_kernel(finder *f, const dt_plan *plan, const dt_kernel_func
     for (int t = 0; t < f->n_targets; t++)
         for (int n = 0; n < kernel->n_nests; n++)
             for (int s = 0; s < kernel->nests[n].n_stores; s++) fix(p, dt_choices_of(f->choices[t], plan, kernel)[n].stores[s]);
-    for (int n = 0; n < kernel->n_nests; n++) fix(p, kernel->nests[n].timer);
+    for (int n = 0; n < kernel->n_nests; n++) fix(p, 2 * kernel->nests[n].timer + kernel->nests[n].meets);
     for (size_t b = 0; b < p->buffers.n; b++) fix(p, p->buffers.items[b]);
     for (size_t i = 0; i < p->numbers.n; i++) fix(p, p->numbers.items[i]);
 }

@@ -27,6 +27,7 @@
     X(VECTORIZE, "vectorize", "other loops in vectors")                                                                                              \
     X(SPLIT, "split", "norms in blocks of elements, and on GPUs other long reductions in parts")                                                     \
     X(MICROBATCHES, "microbatches", "a replica's rows in microbatches, for several cores")                                                           \
+    X(PARTS, "parts", "a replica of one microbatch runs on all cores that have none")                                                                \
     X(REUSE, "reuse", "buffers that never live together share memory")
 
 typedef enum dt_switch {

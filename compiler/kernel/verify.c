@@ -1,6 +1,8 @@
 /* verify: the form that every plan has after fuse and after each later pass. */
 #include "compiler/kernel/affine.h"
 #include "compiler/kernel/analysis.h"
+#include "compiler/kernel/meetings.h"
+#include "compiler/kernel/parallel.h"
 #include "compiler/kernel/view.h"
 
 static dt_status *wrong(const dt_kernel_function *kernel, int n, const char *rule) {
@@ -165,12 +167,27 @@ static dt_status *verify_store(const dt_plan *plan, const dt_kernel_function *ke
     return NULL;
 }
 
+/* Of a kernel that replicas run in parts: these do the same at the same time, and nobody is at what another one makes. */
+static const char *verify_meetings(const dt_plan *plan, const dt_kernel_function *kernel, int n) {
+    const dt_nest *nest = &kernel->nests[n];
+    if (kernel->once || !kernel->divided) return nest->meets ? "a meeting of parts that do not run at the same time" : NULL;
+    if (!plan->is_placed) return "replicas run parts of what has no place in memory yet";
+    if (dt_nest_has_to_meet(plan, kernel, n) && !nest->meets) return "no meeting before it, of parts that have to do with what others have done";
+    if (nest->in_blocks && nest->meets) return "a meeting between nests that share blocks, which one part does";
+    bool shares_blocks = nest->in_blocks || (n + 1 < kernel->n_nests && kernel->nests[n + 1].in_blocks);
+    if (nest->part_iterations == 0) return NULL;
+    if (shares_blocks || nest->share.n_units > 0) return "parts of blocks, or of what processes share out";
+    bool is_parallel = dt_nest_parallel_loops(plan, kernel, nest) >> dt_nest_part_loop(nest) & 1;
+    return is_parallel ? NULL : "parts of a loop whose iterations have to do with one another";
+}
+
 /* Ranges of the outermost loop, of nests that are run in parts or shared out; on GPUs one call does all parts. */
 static const char *verify_parts(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
-    if (kernel->divided && nest->in_rows) return "a row nest in a kernel that is run in parts";
+    const int loop = dt_nest_part_loop(nest);
+    if (kernel->divided && kernel->once && nest->in_rows) return "a row nest in a kernel that is run in parts";
     if (nest->part_iterations == 0 && nest->share.n_units == 0) return NULL;
     if (!kernel->divided && !plan->batched) return "parts in a kernel that is not divided";
-    if (nest->n_loops == 0 || dt_nest_reduces(nest, 0) || dt_dim_is_symbol(nest->loops[0].extent))
+    if (nest->n_loops <= loop || dt_nest_reduces(nest, loop) || dt_dim_is_symbol(nest->loops[loop].extent))
         return "parts of a loop that is reduced, or of no constant extent";
     for (int i = 0; i < nest->n_instructions; i++)
         if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return "an index that is checked in parts";
@@ -232,13 +249,15 @@ static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *ker
     DT_TRY(keeps(kernel, n, verify_tiling(nest)));
     for (int s = 0; s < nest->n_stores; s++) DT_TRY(verify_store(plan, kernel, n, &nest->stores[s], inner));
     DT_TRY(verify_memory(plan, kernel, n));
+    DT_TRY(keeps(kernel, n, verify_meetings(plan, kernel, n)));
     return verify_vector(kernel, n);
 }
 
 static dt_status *verify_kernel(const dt_plan *plan, dt_arena *arena, const dt_kernel_function *kernel) {
     for (int b = 0; b < kernel->n_buffers; b++)
         if (!earlier(kernel->buffers[b], plan->n_buffers)) return dt_error(DT_INTERNAL, "kernel %s: argument %d is no buffer", kernel->name, b);
-    if (kernel->divided && !kernel->once) return dt_error(DT_INTERNAL, "kernel %s: only what runs once is run in parts", kernel->name);
+    if (kernel->divided && !kernel->once && (kernel->loop != NULL || plan->batched))
+        return dt_error(DT_INTERNAL, "kernel %s: of a loop's body, and on GPUs, replicas run no parts", kernel->name);
     for (int n = 0; n < kernel->n_nests; n++)
         DT_TRY(verify_nest(plan, kernel, n, DT_NEW_ARRAY(arena, bool, kernel->nests[n].n_instructions),
                            DT_NEW_ARRAY(arena, bool, kernel->nests[n].n_instructions)));

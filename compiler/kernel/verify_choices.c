@@ -35,7 +35,8 @@ const char *dt_tiles_need(const dt_nest *nest, const uint64_t *depends) {
     if (nest->loops[v].extent == DT_GATHERED) return "tiles have no vectors over the rows of all replicas";
     if (nest->loops[v].reduced || (row >= 0 && nest->loops[row].reduced)) return "tiles are of results, not along reduced loops";
     if (nest->in_rows && (v == 0 || row == 0)) return "tiles have no part in the loop that nests share";
-    if (dt_nest_is_divided(nest) && (v == 0 || row == 0)) return "tiles have no part in the loop that a nest's parts share out";
+    if (dt_nest_is_divided(nest) && (v == dt_nest_part_loop(nest) || row == dt_nest_part_loop(nest)))
+        return "tiles have no part in the loop that a nest's parts share out";
     uint64_t tile = loop_bit(v) | loop_bit(row);
     if (!is_plain_load(nest, a, tile, depends) || !is_plain_load(nest, b, tile, depends))
         return "the operands of tiles are loads without guard, at indices that are the same for all products of a tile";
@@ -77,7 +78,7 @@ const char *dt_packing_rows_needs(const dt_nest *nest, const dt_nest_choices *ch
 const char *dt_jamming_needs(const dt_nest *nest, int loop) {
     if (dt_dim_is_symbol(nest->loops[loop].extent) || dt_nest_reduces(nest, loop)) return "jammed loops are outer ones of constant extent";
     if (nest->n_reductions == 0) return "jammed loops are around reduced ones";
-    if (nest->part_iterations > 0) return "a nest that runs in parts has no jammed loops";
+    if (nest->part_iterations > 0 && loop == dt_nest_part_loop(nest)) return "the loop that runs in parts is not jammed";
     return dt_nest_has_check(nest) ? "a nest that checks an index has no jammed loops" : NULL;
 }
 
@@ -105,7 +106,7 @@ const char *dt_streaming_needs(const dt_plan *plan, const dt_kernel_function *ke
     int buffer = kernel->buffers[store->address.buffer];
     if (store->accumulate || store->guard >= 0 || nest->n_reductions > 0) return "a streaming store writes whole vectors, of a map";
     if (!dt_buffer_begins_at(plan, buffer, line_bytes)) return "a buffer of streaming stores begins at a line";
-    if ((nest->part_iterations > 0 && vector_loop == 0) ||
+    if ((nest->part_iterations > 0 && vector_loop == dt_nest_part_loop(nest)) ||
         !is_aligned(nest, vector_loop, &store->address, line_bytes / (int64_t)dt_dtype_bytes(plan->buffers[buffer].dtype)))
         return "vectors of streaming stores begin at lines";
     return is_loaded(plan, kernel, store->address.buffer) ? "what streaming stores write, no nest of the kernel loads" : NULL;
@@ -154,7 +155,7 @@ static const char *verify_vectors(const subject *s) {
 static const char *verify_unrolling(const subject *s) {
     for (int l = 0; l < s->nest->n_loops; l++) {
         int jammed = s->choices->jammed[l];
-        bool free = l != s->choices->vector_loop && l >= s->n_shared && !(l == 0 && dt_nest_is_divided(s->nest));
+        bool free = l != s->choices->vector_loop && l >= s->n_shared && !(l == dt_nest_part_loop(s->nest) && dt_nest_is_divided(s->nest));
         if (s->choices->unrolled[l] && (!free || !is_constant(s, l) || jammed != 0))
             return "unrolled loops are of constant extent, and neither shared nor of vectors nor jammed";
         if (jammed == 0) continue;

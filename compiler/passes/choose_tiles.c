@@ -90,7 +90,7 @@ static void order_loops(dt_chooser *c) {
     for (int p = 0; p < c->n_outer; p++)
         if (order[p] != tiling->vector_loop && order[p] != tiling->row_loop) order[n_others++] = order[p];
     int at = n_others;
-    while (at > 0 && !(c->nest->in_rows && at == 1) && is_inside_blocks(c, order[at - 1])) at--;
+    while (at > c->n_shared && is_inside_blocks(c, order[at - 1])) at--;
     for (int p = n_others; p > at; p--) order[p] = order[p - 1];
     order[at] = tiling->vector_loop;
     if (tiling->row_loop >= 0) order[c->n_outer - 1] = tiling->row_loop;

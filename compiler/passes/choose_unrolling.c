@@ -65,7 +65,7 @@ void dt_choose_reduced_unrolling(dt_chooser *c, int64_t body, int64_t budget) {
 
 static bool is_unrollable(const dt_chooser *c, int loop) {
     return dt_chooser_is_constant(c, loop) && loop != c->choices->vector_loop && c->choices->jammed[loop] == 0 && loop >= c->n_shared &&
-           !(loop == 0 && dt_nest_is_divided(c->nest));
+           !(loop == dt_nest_part_loop(c->nest) && dt_nest_is_divided(c->nest));
 }
 
 static void unroll_indices(dt_chooser *c, int64_t budget) {

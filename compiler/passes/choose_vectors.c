@@ -19,7 +19,7 @@ static void turn_order(dt_chooser *c) {
         if (!c->needed[i] || load->kind != DT_INSTRUCTION_LOAD) continue;
         if (along >= 0 || load->guard >= 0 || load->address.n_terms > 0 || load->address.coefficients[vector] < LINE) return;
         for (int l = 0; l < nest->n_loops; l++)
-            if (l != vector && !(nest->in_rows && l == 0) && load->address.coefficients[l] == 1 && nest->loops[l].extent >= LINE) along = l;
+            if (l != vector && l >= c->n_shared && load->address.coefficients[l] == 1 && nest->loops[l].extent >= LINE) along = l;
     }
     if (along < 0) return;
     int at = 0;

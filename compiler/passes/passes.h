@@ -27,6 +27,7 @@ dt_status *dt_pass_count_once(dt_compilation *compilation);
 dt_status *dt_pass_plan_memory(dt_compilation *compilation);
 dt_status *dt_pass_share_updates(dt_compilation *compilation);
 dt_status *dt_pass_order_kernels(dt_compilation *compilation);
+dt_status *dt_pass_divide_replicas(dt_compilation *compilation);
 dt_status *dt_pass_add_timers(dt_compilation *compilation);
 
 /* What depends on the target, for plans that have their offsets. */

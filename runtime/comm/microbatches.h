@@ -47,7 +47,7 @@ typedef struct dt_microbatch_range {
     int first, end;
 } dt_microbatch_range;
 
-/* Microbatches of rank r: [first, first of r + 1). As even as can be. n_ranks <= n_microbatches. */
+/* Microbatches of rank r: [first, first of r + 1). As even as can be: of more ranks than microbatches, the last one of each run of them has one. */
 static inline int dt_microbatches_first_of_rank(int rank, int n_ranks, int n_microbatches) { return (int)((int64_t)rank * n_microbatches / n_ranks); }
 
 /* The same of a member of a group, of which the first n_idle hold none. */

@@ -78,6 +78,8 @@ static dt_operations_options options_of(const dt_executor *executor) {
     return (dt_operations_options){.memory = &executor->memory,
                                    .kernels = executor->device->kind->reads_host ? executor->kernels : NULL,
                                    .part = executor->part,
+                                   .helps = executor->helps != NULL ? &executor->helps->memory : NULL,
+                                   .helping = executor->helping,
                                    .leads = group == NULL || group->rank == 0,
                                    .looks = executor->numerics != NULL,
                                    .first_row = executor->first_row,
@@ -422,6 +424,29 @@ static void place_inputs(const dt_executor *executor, const dt_executor_function
 
 /* ---- running ---- */
 
+/* The batch's, with the rows of a microbatch of all. */
+static dt_launch launch_of(const dt_executor *executor, const dt_run_values *values, int64_t microbatch) {
+    const dt_microbatches *rows = &executor->memory.rows;
+    dt_launch launch = values->launch;
+    launch.rows = dt_microbatches_valid_rows(rows, microbatch, values->launch.valid);
+    launch.row_offset = values->launch.row_offset + dt_microbatches_first_row(rows, microbatch);
+    launch.part = executor->team_part;
+    launch.n_parts = executor->team != NULL ? executor->team->n : 1;
+    launch.meeting = executor->team != NULL ? &executor->team->meeting : NULL;
+    launch.share = executor->domain->layout.slots.share;
+    launch.n_shares = executor->domain->layout.slots.n_shares;
+    launch.timers = executor->timers;
+    return launch;
+}
+
+/* Part 0 looks up what is checked: nothing is counted here. */
+static void fill_helping(dt_executor *executor, const dt_run_values *values) {
+    for (int m = 0; executor->helps != NULL && m < executor->helps->memory.n_microbatches; m++) {
+        executor->helping[m] = launch_of(executor, values, executor->helps->memory.first_microbatch + m);
+        executor->helping[m].bad_index = dt_executor_memory_records(&executor->memory);
+    }
+}
+
 /* The launch values of each microbatch and held shard: those of the batch, and which rows of it are its own. */
 static void fill_launches(dt_executor *executor, const dt_run_values *values) {
     const dt_executor_memory *memory = &executor->memory;
@@ -431,19 +456,16 @@ static void fill_launches(dt_executor *executor, const dt_run_values *values) {
         bool once = m == memory->n_microbatches;
         int64_t microbatch = memory->first_microbatch + (once ? 0 : m);
         dt_launch *launch = &executor->launches[l];
-        *launch = values->launch;
-        launch->rows = dt_microbatches_valid_rows(&memory->rows, microbatch, values->launch.valid);
-        launch->row_offset = values->launch.row_offset + dt_microbatches_first_row(&memory->rows, microbatch);
+        *launch = launch_of(executor, values, microbatch);
         int shard = l - dt_executor_memory_launch(memory, m, 0);
         bool is_whole = shard == executor->domain->n_shards, is_dropped = is_whole && executor->domain->first_shard > 0 && !once;
         launch->shard = is_whole ? 0 : executor->domain->first_shard + shard;
         launch->bad_index = &records[executor->group == NULL ? 0 : is_dropped ? memory->n_microbatches + 1 : m];
-        launch->part = once ? executor->part : 0;
-        launch->n_parts = once ? executor->domain->n_parts : 1;
-        launch->share = executor->domain->layout.slots.share;
-        launch->n_shares = executor->domain->layout.slots.n_shares;
-        launch->timers = executor->timers;
+        if (!once) continue;
+        launch->part = executor->part;
+        launch->n_parts = executor->domain->n_parts;
     }
+    fill_helping(executor, values);
 }
 
 static bool measures(const dt_executor *executor) {

@@ -13,6 +13,7 @@
 
 #include "runtime/execution/operations.h"
 #include "runtime/threads/progress.h"
+#include "runtime/threads/team.h"
 #include "runtime/threads/timeline.h"
 
 /* A sequence for the device, or what the executor's thread does itself between two of them. */
@@ -61,6 +62,10 @@ typedef struct dt_executor {
     dt_device *device;
     dt_memory_domain *domain;
     int part;                         /* which of the domain's executors it is */
+    dt_team *team;                    /* with whom it runs kernels in parts; NULL: with nobody */
+    int team_part;                    /* which of these is its own: that of who has the microbatches is 0 */
+    const struct dt_executor *helps;  /* who that is, of one that has none; NULL: nobody */
+    dt_launch *helping;               /* [its microbatches] launch values of these parts */
     dt_group *group;                  /* NULL: nothing crosses replicas */
     dt_progress *progress;            /* of this process; NULL: nobody waits for it */
     struct dt_executor *const *peers; /* [n_peers] the executors of this process, this one included */

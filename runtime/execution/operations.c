@@ -873,6 +873,22 @@ static void add_microbatches(builder *in, int s) {
     }
 }
 
+/* An executor without microbatches runs its part of kernels in parts, with those of the one whose microbatches they are. They meet within. */
+static void add_helping(builder *in, int s) {
+    const dt_artifact_segment *segment = &in->function->segments[s];
+    const dt_executor_memory *own = in->memory;
+    if (in->options->helps == NULL || !dt_function_role_has_rows(in->function->role)) return;
+    in->memory = in->options->helps;
+    for (int m = 0; m < in->memory->n_microbatches; m++)
+        for (int k = 0; k < segment->n_replica_kernels; k++) {
+            if (!in->function->kernels[segment->replica_kernels[k]].divided) continue;
+            in->position = position_of(in, segment, k);
+            add_launch(in, segment->replica_kernels[k], m, m);
+            in->made.list.items[in->made.list.n - 1].launch.values = &in->options->helping[m];
+        }
+    in->memory = own;
+}
+
 static void add_segment(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     in->segment = s;
@@ -891,6 +907,7 @@ static void add_segment(builder *in, int s) {
         dt_builder_add_units(in, s);
     else
         add_microbatches(in, s);
+    add_helping(in, s);
     in->apart |= segment->n_replica_kernels > 0;
     if (!lacks_shards(in)) add_shard_reductions(in, s);
     if (n_staying(in, s) > 0)

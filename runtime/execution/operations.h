@@ -6,6 +6,7 @@
  *           where the compiler could divide them, else by its first executor
  *           what each process has written its share of, where they share out          COLLECTIVE
  *           what the central memory domain has written and others have too          COLLECTIVE
+ *         of the microbatches of another one its part of kernels that have some     LAUNCH
  *         for each microbatch its kernels, then the sums that it completes          LAUNCH, REDUCE
  *           behind some of the kernels what combines its shards                     REDUCE, or START and WAIT
  *         for each kernel the last microbatches, which go through it together       LAUNCH
@@ -47,11 +48,13 @@ typedef struct dt_host_exchange {
 /* Of whom the lists are. */
 typedef struct dt_operations_options {
     const dt_executor_memory *memory;
-    const dt_kernels *kernels; /* whose functions a device that reads the host's memory runs; else NULL */
-    int part;                  /* of kernels that run once: this executor's */
-    bool leads;                /* of its process: aggregates are read from it */
-    bool looks;                /* for what is not finite, operation by operation */
-    int64_t first_row;         /* of this process, in the global batch */
+    const dt_kernels *kernels;       /* whose functions a device that reads the host's memory runs; else NULL */
+    int part;                        /* of kernels that run once: this executor's */
+    const dt_executor_memory *helps; /* of one without microbatches: the executor whose kernels it runs parts of; NULL: none */
+    const dt_launch *helping;        /* [its microbatches] their launch values */
+    bool leads;                      /* of its process: aggregates are read from it */
+    bool looks;                      /* for what is not finite, operation by operation */
+    int64_t first_row;               /* of this process, in the global batch */
     dt_host_exchange host;
 } dt_operations_options;
 

@@ -1,6 +1,7 @@
 /* session: see session.h. Checks what it was asked for, opens executors and the memory domains they are in, runs them together, reads what they left.
  */
 #include "base/arena.h"
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/comm/local/local.h"
@@ -383,8 +384,53 @@ static dt_status *join_group(dt_session *session) {
     return status;
 }
 
+/* Whether replicas run kernels in parts. */
+static bool has_parts(const dt_session *session) {
+    for (int f = 0; f < session->artifact->n_functions; f++) {
+        const dt_artifact_function *function = &session->artifact->functions[f];
+        for (int k = 0; k < function->n_kernels && dt_memory_has(session->artifact, wanted(session), f); k++)
+            if (function->kernels[k].divided && !function->kernels[k].once) return true;
+    }
+    return false;
+}
+
+/* Whether cores without a microbatch have something to do beside those that have one: parts of their kernels, or of an update of so much that it is
+ * worth their meetings. */
+static bool has_work_for_all(const dt_session *session) {
+    enum {
+        LEAST_UPDATED = 4 << 20 /* bytes */
+    };
+    const dt_session_options *options = &session->options;
+    int64_t updated = 0;
+    if (!session->spec.kind->shares_memory || session->mesh.axes[DT_AXIS_MODEL].n_processes > 1 || options->stages > 1) return false;
+    if (options->shard_parameters || options->by_rows || options->check_numerics) return false;
+    for (int v = 0; v < session->artifact->n_variables && !options->forward_only; v++)
+        if (session->artifact->variables[v].trainable) updated += session->artifact->variables[v].bytes;
+    return updated >= LEAST_UPDATED || has_parts(session);
+}
+
+/* Executors without microbatches run parts of the kernels of the next one that has some. They stand before it (dt_microbatches_first_of_rank). */
+static void form_teams(dt_session *session) {
+    int n = session->n_executors;
+    session->teams = DT_NEW_ARRAY(session->arena, dt_team, n);
+    for (int first = session->n_idle, lead = first; lead < n; first = ++lead) {
+        while (lead < n && session->executors[lead].memory.n_microbatches == 0) lead++;
+        if (lead == n || lead == first) continue;
+        dt_team_begin(&session->teams[lead], lead - first + 1, n <= dt_cpu_n_cores());
+        for (int e = first; e <= lead; e++) {
+            dt_executor *executor = &session->executors[e];
+            executor->team = &session->teams[lead];
+            executor->team_part = lead - e;
+            if (e == lead) continue;
+            executor->helps = &session->executors[lead];
+            executor->helping = DT_NEW_ARRAY(session->arena, dt_launch, executor->helps->memory.n_microbatches);
+        }
+    }
+}
+
 /* Microbatches are dealt to all workers alike, and in each to its executors: where D divides V, a device's executors hold what its replicas are
- * made of. A core that would get none is left out, but those of a central device, and those of a server, which share out updates alone. */
+ * made of. A core that would get none is left out where it would have nothing to do; those of a central device, and those of a server, share out
+ * updates alone. */
 static dt_status *open_executors(dt_session *session) {
     const dt_microbatches rows = microbatches_of(session);
     int n_all = (int)(rows.per_replica * session->options.replicas), n = dt_session_n_computing(session) * session->spec.n_cores;
@@ -395,7 +441,7 @@ static dt_status *open_executors(dt_session *session) {
     session->n_all_microbatches = n_all;
     session->first_microbatch = own.first;
     session->n_microbatches = own.end - own.first;
-    if (n > session->n_microbatches && session->n_microbatches > 0) n = session->n_microbatches;
+    if (n > session->n_microbatches && session->n_microbatches > 0 && !has_work_for_all(session)) n = session->n_microbatches;
     session->n_idle = dt_session_has_central_device(session) ? session->spec.n_cores : 0;
     n += session->n_idle;
     session->executors = DT_NEW_ARRAY(session->arena, dt_executor, n);
@@ -409,6 +455,7 @@ static dt_status *open_executors(dt_session *session) {
     session->answers = DT_NEW_ARRAY(session->arena, int64_t, session->n_processes);
     session->n_executors = n;
     for (int e = 0; e < n; e++) DT_TRY(open_executor(session, e));
+    if (session->n_microbatches > 0 && n > session->n_microbatches + session->n_idle) form_teams(session);
     DT_TRY(open_link(session));
     if (session->options.shard_parameters && session->n_processes > 1 && session->spec.kind->is_gpu && session->link == NULL)
         return dt_error(DT_FAILED_PRECONDITION, "--shard-parameters on GPUs: they gather parameters by NCCL alone. %s", session->no_link);
@@ -563,6 +610,7 @@ static dt_status *run_executor(void *context, int member) {
     dt_executor *executor = &session->executors[member];
     dt_status *status = dt_executor_start(executor, &session->running);
     if (status != NULL) abort_group(session, executor->device->name, status);
+    if (status != NULL && executor->team != NULL) dt_team_break(executor->team);
     return status;
 }
 

@@ -35,6 +35,7 @@ struct dt_session {
     dt_executor **peers;                                      /* [n_executors] the same */
     int n_domains;
     dt_memory_domain *domains; /* [n_domains] one, where the devices share memory; else one an executor */
+    dt_team *teams;            /* [n_executors] of those that have a microbatch, in their places: with whom they run kernels in parts */
     dt_thread_pool *pool;
     dt_row_steps *rows;    /* NULL: all tables are variables like others */
     dt_run_values running; /* what the pool works on */
