@@ -115,6 +115,46 @@ static void ranges_are_made_of_the_right_pieces(void **state) {
     }
 }
 
+/* Of slots, split and not, in shares and not, over four processes of which so many have the shards: each byte is given once, and by one that has it.
+ */
+static void each_byte_is_given_once(void **state) {
+    (void)state;
+    static const int64_t dims[] = {40, 93}; /* of each group 31: the last shard has a column less */
+    static unsigned char seen[40 * 93 * 4];
+    dt_artifact_variable variables[] = {{.kind = DT_VARIABLE_SLOT,
+                                         .tensor = {.dtype = DT_F32, .row_bytes = sizeof seen, .n_dims = 2, .dims = dims},
+                                         .bytes = sizeof seen,
+                                         .share = {DT_SHARE_LINE, 3},
+                                         .split = {1, 3},
+                                         .row_init = -1}};
+    const dt_artifact of = {.n_shards = SHARDS, .n_variables = 1, .variables = variables};
+    thread_processes all;
+    thread_processes_open(&all, 4, 10);
+    for (int c = 0; c < 12; c++) {
+        dt_arena *arena = dt_arena_create();
+        dt_session_options options = {.processes = all.all[0], .shards_over = 1 << c % 3, .shard_optimizer = c / 3 % 2};
+        const dt_ranges_layout layout = {.artifact = &of, .options = &options};
+        variables[0].split.groups = c < 6 ? 3 : 0;
+        memset(seen, 0, sizeof seen);
+        for (int p = 0; p < 4; p++) {
+            dt_strided_ranges given = {0};
+            dt_ranges_give(&layout, 0, p, arena, &given);
+            for (size_t i = 0; i < given.n; i++)
+                for (int64_t byte = 0; byte < given.items[i].n_bytes * given.items[i].times; byte++) {
+                    int64_t at = given.items[i].first + byte / given.items[i].n_bytes * given.items[i].stride + byte % given.items[i].n_bytes;
+                    assert_int_equal(seen[at]++, 0);
+                    int holder = dt_shard_piece_at(&variables[0], SHARDS, (dt_byte_range){at, 1}).shard * (int)options.shards_over / SHARDS;
+                    if (c < 6) assert_int_equal(p % options.shards_over, options.shards_over > 1 ? holder : 0);
+                }
+        }
+        for (size_t i = 0; i < sizeof seen; i++) assert_int_equal(seen[i], 1);
+        bool is_over = c < 6 && options.shards_over > 1, is_in_shares = options.shard_optimizer && options.shards_over < 4;
+        assert_int_equal(dt_ranges_are_shared_out(&layout, 0), is_over || is_in_shares);
+        dt_arena_destroy(arena);
+    }
+    thread_processes_close(&all);
+}
+
 static void what_is_not_split_is_one_piece(void **state) {
     (void)state;
     dt_shard_piece piece = dt_shard_piece_at(&artifact->variables[2], SHARDS, (dt_byte_range){3, 5});
@@ -674,6 +714,7 @@ static void broken_promises_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_are_made_of_the_right_pieces),
+        cmocka_unit_test(each_byte_is_given_once),
         cmocka_unit_test(what_is_not_split_is_one_piece),
         cmocka_unit_test(no_two_buffers_of_any_shards_overlap),
         cmocka_unit_test(an_iteration_goes_through_all_shards),
