@@ -139,6 +139,15 @@ static void scalar_op(dt_words *w, dt_scalar_op *op) {
     if (longest == 0) dt_wrong(w, "expected an operation");
 }
 
+/* A number, B, or B*V: the rows of a replica, those of all. */
+static void extent_text(dt_words *w, int64_t most, int64_t *extent) {
+    const int64_t is = *extent;
+    if (!dt_has(w, is == DT_BATCH || is == DT_GATHERED, "B"))
+        dt_int64(w, 0, most, extent);
+    else
+        *extent = dt_has(w, is == DT_GATHERED, "*V") ? DT_GATHERED : DT_BATCH;
+}
+
 /* What is behind "s3 = f32", up to the operands. */
 static dt_instruction_kind operation(dt_words *w, dt_instruction *x) {
 #define X(name, type, dtype, meaning) "launch." #name,
@@ -154,7 +163,7 @@ static dt_instruction_kind operation(dt_words *w, dt_instruction *x) {
         x->before = dt_has(w, x->before, " again");
         x->by_first_shard = dt_has(w, x->by_first_shard, " by shard 0");
         dt_expect(w, " location %d of %%%d below ", &x->index, &x->indices);
-        dt_int64(w, 0, INT64_MAX, &x->integer);
+        extent_text(w, INT64_MAX, &x->integer);
         return DT_INSTRUCTION_CHECK;
     }
     if (dt_has(w, kind == DT_INSTRUCTION_LOOP, " l%i", &x->index)) return DT_INSTRUCTION_LOOP;
@@ -214,12 +223,8 @@ static void loops(dt_words *w, dt_nest *nest) {
         if (number != l) return dt_wrong(w, "expected l%d: loops are numbered in their order", l);
         dt_expect(w, " < ");
         dt_loop *loop = DT_ITEM(w, nest->loops, nest->n_loops, l);
-        const int64_t extent = loop->extent;
         loop->reduced = reduced;
-        if (!dt_has(w, extent == DT_BATCH || extent == DT_GATHERED, "B"))
-            dt_int64(w, 0, DT_MOST_NUMBER, &loop->extent);
-        else
-            loop->extent = dt_has(w, extent == DT_GATHERED, "*V") ? DT_GATHERED : DT_BATCH;
+        extent_text(w, DT_MOST_NUMBER, &loop->extent);
     }
     w->n_loops = nest->n_loops;
 }
