@@ -37,6 +37,7 @@ static const dt_pass passes[] = {
     {"loops", dt_pass_loops, ON_GRAPH, DT_SWITCH_NONE},                          /* bodies hold kernels and addresses alone */
     {"fuse", dt_pass_fuse, LOWERS, DT_SWITCH_NONE},                              /* ops become kernels */
     {"schedule", dt_pass_schedule, LOWERS, DT_SWITCH_NONE},                      /* kernels get an order and tiles */
+    {"turn_sums", dt_pass_turn_sums, ON_PLANS, DT_SWITCH_ZEROS},                 /* what is mostly zero becomes the operand that is listed */
     {"late_writes", dt_pass_late_writes, ON_PLANS, DT_SWITCH_NONE},              /* variables are written when their old value has been read */
     {"split_reductions", dt_pass_split_reductions, ON_PLANS, DT_SWITCH_SPLIT},   /* long reductions become partial ones, for many threads */
     {"count_once", dt_pass_count_once, ON_PLANS, DT_SWITCH_NONE},            /* of lookups that are computed several times one counts bad indices */

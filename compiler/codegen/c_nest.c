@@ -153,6 +153,7 @@ static void accumulate(dt_c_nest *n, partials p) {
         if (dt_combiner_is_position(reduction->combiner)) {
             LINE(n, "if (%s) %s = %s, at%d[%s] = %s;", is_better(n, reduction, x, s), s, x, r, p.at, position(n));
         } else if (dt_reduction_is_product(n->nest, reduction)) {
+            if (n->choices->skips_zeros) LINE(n, "if (%s != 0)", n->values[n->nest->tiling.a]);
             LINE(n, "%s = __builtin_fma%s(%s, %s, %s);", s, reduction->dtype == DT_F64 ? "" : "f", n->values[operand->operands[0]],
                  n->values[operand->operands[1]], s);
         } else {

@@ -50,7 +50,9 @@ static void product(dt_c_nest *n, const dt_tile *t, const char *index, int chain
     for (int v = 0; v < t->vectors; v++)
         LINE(n, "const %s y%d = *(const %s *)&%s;", type, v, type, element_at(n, &all[n->nest->tiling.b].address, 0, v));
     for (int r = 0; r < t->rows; r++) {
-        LINE(n, "const %s x%d = splat_%s(%s);", type, r, type, element_at(n, &all[n->nest->tiling.a].address, r, 0));
+        const char *a = element_at(n, &all[n->nest->tiling.a].address, r, 0);
+        if (n->choices->skips_zeros) LINE(n, "if (%s == 0) continue;", a);
+        LINE(n, "const %s x%d = splat_%s(%s);", type, r, type, a);
         for (int v = 0; v < t->vectors; v++) LINE(n, "t%d_%dx%d = fma_%s(x%d, y%d, t%d_%dx%d);", chain, r, v, type, r, v, chain, r, v);
     }
     LINE(n, "}");

@@ -17,6 +17,7 @@
  *   llvm_reduce.c          accumulators
  *   llvm_tile.c            sums of products in register tiles
  *   llvm_packing.c         their operands laid out for the cache
+ *   llvm_zeros.c           those that leave out products with zeros
  *   llvm_unroll_and_jam.c  sums of products for several results at a time */
 #ifndef DT_CODEGEN_LLVM_H
 #define DT_CODEGEN_LLVM_H
@@ -64,6 +65,7 @@ typedef struct dt_llvm_emitter {
     LLVMValueRef part, n_parts, share, n_shares, meeting; /* of a divided kernel */
     LLVMValueRef *buffers;                                /* the kernel's arguments */
     LLVMValueRef packed;                                  /* llvm_packing.c: packed operands, on the function's stack; NULL: none yet */
+    LLVMValueRef lists;                                   /* llvm_zeros.c: what is listed of operands, on the function's stack; NULL: none yet */
     LLVMValueRef timers, clock;                           /* llvm_timer.c: counters of the launch, and the last reading; NULL: none */
     bool streams;                                         /* at work is the copy of a kernel whose stores may stream (llvm_stream.c) */
 
@@ -253,6 +255,13 @@ void dt_llvm_tile_rows(dt_llvm_nest *n);
 
 /* Memory on the stack, allocated in the function's first block and so only once. */
 LLVMValueRef dt_llvm_stack(dt_llvm_emitter *e, LLVMTypeRef type, int n_items, int alignment);
+
+/* ---- llvm_zeros.c ---- */
+
+/* Lists what is not zero of operand a, all of it that the nest reads in what has been entered: nothing, or an iteration of the loop over rows. */
+void dt_llvm_fill_lists(dt_llvm_nest *n);
+/* The products of a tile of one row, which has been entered. */
+void dt_llvm_sum_list(dt_llvm_nest *n, const dt_tile *t);
 
 /* ---- llvm_unroll_and_jam.c ---- */
 

@@ -18,6 +18,7 @@ void dt_llvm_begin_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kern
 void dt_llvm_function_begin(dt_llvm_emitter *e, const char *name, LLVMTypeRef type) {
     e->n_carried = 0;
     e->packed = NULL;
+    e->lists = NULL;
     e->function = LLVMAddFunction(e->module, name, type);
     add_attribute(e, "nounwind");
     LLVMAddTargetDependentFunctionAttr(e->function, "no-builtins", "");

@@ -252,6 +252,7 @@ void dt_llvm_nest_emit(dt_llvm_nest *n, int level) {
         dt_llvm_use_copy(n, c);
         dt_llvm_emit_level(n, level, false);
     }
+    if (n->choices->skips_zeros && level == n->nest->in_rows) dt_llvm_fill_lists(n);
     if (n->choices->tiled && level == n->tile_level) {
         dt_llvm_tile_rows(n);
     } else if (n->nest->n_reductions > 0 && level == n->n_outer) {

@@ -314,7 +314,10 @@ static void one_tile(dt_llvm_nest *n, int rows) {
     for (int k = 0; k < e->n_carried; k++) e->carried[k] = LLVMConstNull(type);
     if (n->is_first != NULL && !n->nest->stores[0].accumulate) go_on(n, t);
     prefetch_result(n, t);
-    reduced_loops(n, t, n->n_outer);
+    if (n->choices->skips_zeros)
+        dt_llvm_sum_list(n, t);
+    else
+        reduced_loops(n, t, n->n_outer);
     for (int half = t->chains / 2; half >= 1; half /= 2)
         for (int k = 0; k < sums * half; k++) e->carried[k] = LLVMBuildFAdd(e->builder, e->carried[k], e->carried[k + sums * half], "");
     e->n_carried = 0;

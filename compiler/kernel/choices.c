@@ -1,5 +1,6 @@
 /* choices: see the header. */
 #include "compiler/kernel/choices.h"
+#include "compiler/kernel/analysis.h"
 
 #include <assert.h>
 
@@ -8,6 +9,20 @@ const dt_nest_choices *dt_choices_of(const dt_choices *choices, const dt_plan *p
     while (p < choices->n_plans && choices->plans[p] != plan) p++;
     assert(p < choices->n_plans);
     return choices->nests[p][kernel - plan->kernels];
+}
+
+dt_factor_lists dt_nest_factor_lists(dt_arena *arena, const dt_nest *nest) {
+    const int64_t *a = nest->instructions[nest->tiling.a].address.coefficients;
+    dt_factor_lists lists = {.n = 1, .n_elements = 1, .strides = DT_NEW_ARRAY(arena, int64_t, nest->n_loops)};
+    for (int l = nest->n_loops - 1; l >= 0; l--) {
+        if (dt_nest_reduces(nest, l)) {
+            lists.n_elements *= nest->loops[l].extent;
+        } else if (a[l] != 0 && !(nest->in_rows && l == 0)) {
+            lists.strides[l] = lists.n;
+            lists.n *= nest->loops[l].extent;
+        }
+    }
+    return lists;
 }
 
 const dt_tile *dt_tile_find(const dt_nest_choices *choices, int rows, int vectors) {

@@ -26,6 +26,9 @@ typedef enum dt_store_way {
 enum {
     DT_MOST_TILE_VECTORS = 8,
     DT_MOST_TILES = 8,
+    /* What is listed of an operand, on the stack: elements, and lists. */
+    DT_MOST_LISTED = 16 << 10,
+    DT_MOST_LISTS = 4 << 10,
     /* The memory of packed operands, on the stack: blocks of b, and rows of a. */
     DT_PACKED_BLOCK_BYTES = 64 << 10,
     DT_PACKED_ROWS_BYTES = 128 << 10
@@ -43,6 +46,7 @@ typedef struct dt_nest_choices {
      * there are so many of them as is known at run time only, they are tiles of the greatest size, then of one row, or one vector. */
     bool tiled;
     int tile_rows, tile_vectors; /* at most, of one tile */
+    bool skips_zeros;            /* products with a zero of operand a are left out: a tile has one row, and goes through a list of the others */
     int n_tiles;
     dt_tile tiles[DT_MOST_TILES];
 
@@ -65,6 +69,14 @@ typedef struct dt_choices {
 
 /* [n_nests] of a kernel of one of the plans */
 const dt_nest_choices *dt_choices_of(const dt_choices *choices, const dt_plan *plan, const dt_kernel_function *kernel);
+
+/* Of operand a of tiles that skip zeros there is a list for each iteration of the outer loops that it depends on, but for a loop over rows that nests
+ * share. List number: sum of strides * loops; n_elements: of the longest one. */
+typedef struct dt_factor_lists {
+    int64_t n, n_elements;
+    int64_t *strides; /* [n_loops] */
+} dt_factor_lists;
+dt_factor_lists dt_nest_factor_lists(dt_arena *arena, const dt_nest *nest);
 
 /* One of choices->tiles; NULL: there is none of this size. */
 const dt_tile *dt_tile_find(const dt_nest_choices *choices, int rows, int vectors);
@@ -92,6 +104,7 @@ dt_status *dt_choices_verify(dt_arena *arena, const dt_choices *choices);
 const char *dt_tiles_need(const dt_nest *nest, const uint64_t *depends);
 const char *dt_vector_loop_needs(const dt_nest *nest, int loop, const uint64_t *depends);
 const char *dt_jamming_needs(const dt_nest *nest, int loop);
+const char *dt_skipping_needs(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest); /* of tiles, to skip zeros */
 const char *dt_packing_rows_needs(const dt_nest *nest, const dt_nest_choices *choices); /* of a; order and packed loops are chosen */
 const char *dt_streaming_needs(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int vector_loop, const dt_store *store,
                                int64_t line_bytes);

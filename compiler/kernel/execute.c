@@ -267,6 +267,7 @@ static void accumulate(dt_run *run, int r, int partial, int64_t position) {
         run->best[r] = position;
     } else if (run->choices != NULL && dt_reduction_is_product(run->nest, reduction)) {
         dt_scalar factors[3] = {run->scalars[operand->operands[0]], run->scalars[operand->operands[1]], *sum};
+        if (run->choices->skips_zeros && run->scalars[run->nest->tiling.a].f == 0) return;
         *sum = float_scalar(DT_SCALAR_FUSED, factors, reduction->dtype);
     } else {
         *sum = combine(reduction, *sum, dt_scalar_convert(x, operand->dtype, reduction->dtype));

@@ -180,6 +180,7 @@ typedef struct dt_buffer {
     int64_t offset; /* bytes within its space, a multiple of DT_BUFFER_ALIGNMENT. With DT_GATHERED both are those of one microbatch, as many times
                        as large as the launch has microbatches, and lie after all that has not: how many there are is known at launch only */
     int64_t bytes;  /* of a full microbatch, with DT_SLACK_BYTES after it */
+    int zeros;      /* in a hundred elements, about; 0: nobody knows of any */
     dt_precision precision; /* that its elements, factors of products, have been rounded to */
     const dt_view *view;    /* what it is part of, whose space, offset and bytes it has; NULL: it has memory of its own */
 } dt_buffer;

@@ -274,6 +274,7 @@ static void tiles(dt_words *w, dt_nest_choices *c) {
         if (w->in != NULL) c->tiles[c->n_tiles++] = (dt_tile){.chains = 1, .unroll = 1};
         tile_text(w, &c->tiles[i]);
     }
+    c->skips_zeros = dt_has(w, c->skips_zeros, "  skipping zeros");
 }
 
 /* "packed l4, l5 by 32, 24 rows, gap 16 prefetched" */

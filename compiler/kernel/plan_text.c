@@ -148,6 +148,7 @@ static void buffer_line(dt_words *w, dt_buffer *buffer, dt_view *view) {
     if (dt_has(w, buffer->precision != DT_PRECISION_F32, ", rounded to"))
         buffer->precision = (dt_precision)dt_one_of(w, " ", dt_precision_names(), DT_N_PRECISIONS, (int)buffer->precision, "a precision as bf16");
     buffer->one_row = dt_has(w, buffer->one_row, ", one row");
+    if (dt_has(w, buffer->zeros > 0, ", zeros")) dt_expect(w, " %1d in a hundred", &buffer->zeros);
     buffer->sharded = dt_has(w, buffer->sharded, ", of a shard");
     if (buffer->sharded && buffer->space == DT_MEMORY_VARIABLE)
         dt_expect(w, " split at %d of %1ld in %1ld", &buffer->split_axis, &buffer->split_extent, &buffer->split_groups);
@@ -172,6 +173,7 @@ static void add_buffer(dt_words *w, const char *token, const dt_buffer *buffer) 
     if (!dt_shape_equal(added->shape, buffer->shape)) dt_wrong(w, "%s has another shape than the part that it is", buffer->name);
     added->precision = buffer->precision;
     added->one_row = buffer->one_row;
+    added->zeros = buffer->zeros;
     added->sharded = buffer->sharded;
     added->split_axis = buffer->split_axis;
     added->split_extent = buffer->split_extent;

@@ -137,9 +137,9 @@ static void describe_instruction(finder *f, const dt_nest *nest, const dt_instru
 
 /* All but how its results are stored: routines have ordinary stores, unless tiles prefetch what they are stored over. */
 static void describe_choices(piece *p, const dt_nest *nest, const dt_nest_choices *choices) {
-    const int64_t form[] = {choices->vector_loop,  choices->width,       choices->tiled,           choices->tile_rows,
-                            choices->tile_vectors, choices->packed_loop, choices->packed_around,   choices->depth,
-                            choices->packed_rows,  choices->packed_gap,  choices->prefetches_rows, choices->n_tiles};
+    const int64_t form[] = {choices->vector_loop,     choices->width,         choices->tiled,      choices->tile_rows,   choices->tile_vectors,
+                            choices->packed_loop,     choices->packed_around, choices->depth,      choices->packed_rows, choices->packed_gap,
+                            choices->prefetches_rows, choices->n_tiles,       choices->skips_zeros};
     for (size_t i = 0; i < sizeof form / sizeof *form; i++) fix(p, form[i]);
     for (int l = 0; l < nest->n_loops; l++) {
         fix(p, choices->order[l]);

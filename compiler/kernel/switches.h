@@ -26,6 +26,7 @@
     X(AHEAD, "ahead", "weights laid out once a step, not once a microbatch")                                                                         \
     X(VECTORIZE, "vectorize", "other loops in vectors")                                                                                              \
     X(SPLIT, "split", "norms in blocks of elements, and on GPUs other long reductions in parts")                                                     \
+    X(ZEROS, "zeros", "products with what is mostly zero, as gradients of poolings are, leave zeros out")                                            \
     X(MICROBATCHES, "microbatches", "a replica's rows in microbatches, for several cores")                                                           \
     X(PARTS, "parts", "a replica of one microbatch runs on all cores that have none")                                                                \
     X(REUSE, "reuse", "buffers that never live together share memory")

@@ -3,6 +3,8 @@
 #include "compiler/kernel/choices.h"
 #include "compiler/kernel/view.h"
 
+#include <stdlib.h>
+
 static uint64_t loop_bit(int loop) { return loop >= 0 ? (uint64_t)1 << loop : 0; }
 
 /* ---- register tiles ---- */
@@ -46,6 +48,35 @@ const char *dt_tiles_need(const dt_nest *nest, const uint64_t *depends) {
     if (dt_nest_checks(nest, depends, tile)) return "an index that is checked differs within a tile";
     for (int s = 0; s < nest->n_stores; s++)
         if (nest->stores[s].address.coefficients[v] != 1 || nest->stores[s].address.n_terms > 0) return "vectors of tiles are stored to neighbours";
+    return NULL;
+}
+
+/* ---- products with zeros ---- */
+
+static bool is_number_of(const dt_nest *nest, int load) {
+    const int *factors = nest->instructions[nest->reductions[0].operand].operands;
+    return nest->instructions[load].dtype == DT_F32 && (factors[0] == load || factors[1] == load);
+}
+
+const char *dt_skipping_needs(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
+    const dt_address *a = &nest->instructions[nest->tiling.a].address, *b = &nest->instructions[nest->tiling.b].address;
+    double n_listed = 1, n_lists = 1, reach = 0;
+    if (nest->reductions[0].dtype != DT_F32 || !is_number_of(nest, nest->tiling.a) || !is_number_of(nest, nest->tiling.b))
+        return "zeros are skipped among f32 as they are in memory";
+    if (dt_nest_is_divided(nest) || dt_nest_n_shared(kernel, (int)(nest - kernel->nests)) > 1 || a->n_terms > 0)
+        return "zeros are skipped in nests of their own, of an operand at indices that loops say";
+    if (plan->is_placed && dt_nest_stores_into(plan, kernel, nest, a->buffer)) return "where zeros are skipped is not written meanwhile";
+    for (int l = 0; l < nest->n_loops; l++) {
+        const int64_t extent = nest->loops[l].extent;
+        const bool reduces = dt_nest_reduces(nest, l), is_walked = reduces || a->coefficients[l] != 0;
+        if (!is_walked || (nest->in_rows && l == 0)) continue;
+        if (dt_dim_is_symbol(extent) || extent == 0) return "what is listed of an operand has a constant size";
+        if (reduces && extent > 1 && a->coefficients[l] == 0) return "what is listed of an operand differs from term to term";
+        n_listed *= (double)extent;
+        if (reduces) reach += (double)(extent - 1) * (double)llabs(b->coefficients[l]);
+        if (!reduces) n_lists *= (double)extent;
+    }
+    if (n_listed > DT_MOST_LISTED || n_lists > DT_MOST_LISTS || reach > INT32_MAX) return "what is listed of an operand fits its memory";
     return NULL;
 }
 
@@ -173,11 +204,22 @@ static const char *verify_tile(const subject *s, const dt_tile *tile) {
     return tile->unroll % tile->chains != 0 ? "the iterations that are one have a product for each chain, or several" : NULL;
 }
 
+static const char *verify_skipping(const subject *s) {
+    const dt_nest_choices *choices = s->choices;
+    bool is_plain = choices->tile_rows == 1 && choices->packed_loop < 0;
+    for (int t = 0; t < choices->n_tiles; t++) is_plain &= choices->tiles[t].chains == 1 && choices->tiles[t].unroll == 1;
+    for (int l = 0; l < s->nest->n_loops; l++) is_plain &= !(choices->unrolled[l] && dt_nest_reduces(s->nest, l));
+    return is_plain ? dt_skipping_needs(s->plan, s->kernel, s->nest)
+                    : "tiles that skip zeros have one row, one chain, and nothing packed or unrolled";
+}
+
 static const char *verify_tiles(const subject *s) {
     const dt_nest_choices *choices = s->choices;
     const dt_tiling *tiling = &s->nest->tiling;
     if (!choices->tiled)
-        return choices->n_tiles > 0 || choices->packed_loop >= 0 ? "without tiles there are no kinds of them, and nothing is packed" : NULL;
+        return choices->n_tiles > 0 || choices->packed_loop >= 0 || choices->skips_zeros
+                   ? "without tiles there are no kinds of them, nothing is packed, and no zeros are skipped"
+                   : NULL;
     const char *need = dt_tiles_need(s->nest, s->depends);
     if (need != NULL) return need;
     if (choices->vector_loop != tiling->vector_loop) return "the vector loop of tiles is the one of the plan";
@@ -193,7 +235,7 @@ static const char *verify_tiles(const subject *s) {
         if (dt_tile_find(choices, rows.items[i / vectors.n], vectors.items[i % vectors.n]) == NULL) return "there is a kind of tiles for each size";
     for (int t = 0; t < choices->n_tiles; t++)
         if (verify_tile(s, &choices->tiles[t]) != NULL) return verify_tile(s, &choices->tiles[t]);
-    return NULL;
+    return choices->skips_zeros ? verify_skipping(s) : NULL;
 }
 
 /* ---- sums in memory ---- */

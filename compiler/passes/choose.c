@@ -30,8 +30,10 @@ static void choose_nest(dt_chooser *c) {
     begin_choices(c);
     if (dt_tiles_need(c->nest, c->depends) == NULL) {
         dt_choose_tile(c);
-        dt_choose_packing(c);
-        dt_choose_tile_sums(c);
+        if (!dt_choose_zeros(c)) {
+            dt_choose_packing(c);
+            dt_choose_tile_sums(c);
+        }
     } else {
         dt_choose_vector_loop(c);
         dt_choose_unrolling(c);

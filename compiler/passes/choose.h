@@ -34,6 +34,8 @@ int dt_chooser_n_reduced(const dt_chooser *c);
 /* choose_tiles.c: the tile, and where its loops stand; then, when it is known what is packed, how its sums run. */
 void dt_choose_tile(dt_chooser *c);
 void dt_choose_tile_sums(dt_chooser *c);
+/* choose_zeros.c: whether its sums leave out products with zeros; then it has chosen how they run. */
+bool dt_choose_zeros(dt_chooser *c);
 /* choose_packing.c: which operands of tiles are copied first. */
 void dt_choose_packing(dt_chooser *c);
 /* choose_vectors.c: the vector loop, and the order that suits it; then, when it is known what is unrolled, the width of vectors. */

@@ -152,6 +152,8 @@ void dt_fuse_groups(dt_fusion *fusion);
 void dt_fuse_kernels(dt_fusion *fusion);
 /* Groups have their nests for good, in whatever kernels they are from now on: sums row by row may be added up in another order. */
 void dt_fuse_keep_forms(const dt_fusion *fusion);
+/* How many in a hundred elements of a value are zero, about, as far as the graph knows (fuse_zeros.c). */
+int dt_fusion_zeros(const dt_fusion *fusion, const dt_value *value);
 /* Gives groups their layers, which have their segments; needs: [groups]; order: in which they go to kernels. */
 void dt_fuse_layers(dt_fusion *fusion, const dt_needs *needs, const int *order);
 /* Mark values to keep, or to compute again, when the function is fused once more; false: there are none. */

@@ -355,9 +355,9 @@ static dt_dtype stored_dtype(dt_fusion *f, const dt_value *value) {
 static int new_buffer(dt_fusion *f, const dt_value *value, const char *suffix) {
     dt_memory_space space = dt_fusion_is_replicated(f, value) ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     const char *name = dt_arena_format(f->arena, "%%%d%s", value->id, suffix);
-    return dt_plan_add_buffer(
-        f->arena, f->plan,
-        (dt_buffer){name, space, stored_dtype(f, value), value->shape, .sharded = value->distribution.sharded, .variable = -1, .input = -1});
+    return dt_plan_add_buffer(f->arena, f->plan,
+                              (dt_buffer){name, space, stored_dtype(f, value), value->shape, .sharded = value->distribution.sharded, .variable = -1,
+                                          .input = -1, .zeros = dt_fusion_zeros(f, value)});
 }
 
 int dt_fusion_buffer(dt_fusion *f, const dt_value *value) {

@@ -21,6 +21,7 @@ dt_status *dt_pass_unroll(dt_compilation *compilation);
 dt_status *dt_pass_loops(dt_compilation *compilation);
 dt_status *dt_pass_fuse(dt_compilation *compilation);
 dt_status *dt_pass_schedule(dt_compilation *compilation);
+dt_status *dt_pass_turn_sums(dt_compilation *compilation);
 dt_status *dt_pass_late_writes(dt_compilation *compilation);
 dt_status *dt_pass_split_reductions(dt_compilation *compilation);
 dt_status *dt_pass_count_once(dt_compilation *compilation);

@@ -70,12 +70,27 @@ static inline void make_tiles(changed_nest *c) {
         }
 }
 
+/* Products with zeros are left out, or are not. */
+static inline void change_zeros(changed_nest *c) {
+    dt_nest_choices *choices = c->choices;
+    if (!choices->tiled || c->nest->n_loops == dt_nest_n_outer(c->nest)) return;
+    choices->skips_zeros = random_flip(c->random);
+    if (!choices->skips_zeros) return;
+    choices->packed_loop = choices->packed_around = -1;
+    choices->packed_rows = 0;
+    choices->tile_rows = 1;
+    for (int l = 0; l < c->nest->n_loops; l++) choices->unrolled[l] = false;
+    make_tiles(c);
+    for (int t = 0; t < choices->n_tiles; t++) choices->tiles[t].chains = choices->tiles[t].unroll = 1;
+}
+
 /* To tiles of another size, or from tiles to loops and back. */
 static inline void change_tiles(changed_nest *c) {
     dt_nest_choices *choices = c->choices;
     if (c->nest->algorithm == DT_ALGORITHM_LOOPS) return;
     choices->packed_loop = choices->packed_around = -1;
     choices->packed_rows = choices->n_tiles = 0;
+    choices->skips_zeros = false;
     choices->tiled = random_below(c->random, 5) > 0;
     if (!choices->tiled) return;
     choices->vector_loop = c->nest->tiling.vector_loop;
@@ -133,7 +148,7 @@ static inline dt_nest_choices copy_of_choices(dt_arena *arena, const dt_nest *ne
 /* Tries to change the choices of each nest a few times, by one or several changes at once. Returns how many were allowed. */
 static inline int random_changes(dt_arena *arena, random_source *source, dt_choices *choices, int attempts) {
     static void (*const changes[])(changed_nest *) = {change_order,   change_vectors, change_unrolling, change_tiles,
-                                                      change_packing, change_stores,  change_tile};
+                                                      change_packing, change_zeros,   change_stores,    change_tile};
     int n_allowed = 0;
     for (int p = 0; p < choices->n_plans; p++)
         for (int k = 0; k < choices->plans[p]->n_kernels; k++)
