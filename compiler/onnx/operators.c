@@ -300,17 +300,16 @@ static const char *places_of(dt_onnx *onnx, const dt_value *index, const char *a
     return axis == 0 ? parts[0] : dt_onnx_add(onnx, "Concat", parts, DT_ONNX_ATTRIBUTES(dt_onnx_int(onnx, "axis", rank)));
 }
 
-/* An index out of range is the last of one place more, which is cut off. */
+/* Where an index is out of range 0 is added, at place 0. */
 dt_status *dt_onnx_scatter(dt_onnx *onnx, const dt_value *value) {
-    const dt_value *index = value->operands[1];
-    int64_t axis = dt_value_int(value, "axis"), size = value->shape.dims[axis], zero = 0, one = 1;
-    int64_t *dims = dt_arena_copy(onnx->arena, value->shape.dims, (size_t)value->shape.rank * sizeof *dims);
-    const char *is_inside, *along = check_indices(onnx, index, size, dt_onnx_number(onnx, DT_I64, (double)size), &is_inside);
-    dims[axis]++;
-    const char *zeros = dt_onnx_add_binary(onnx, "Expand", dt_onnx_number(onnx, value->dtype, 0), dt_onnx_shape(onnx, value->shape.rank, dims));
-    const char *sums =
-        dt_onnx_add(onnx, "ScatterND", DT_ONNX_INPUTS(zeros, places_of(onnx, index, along, (int)axis), dt_onnx_whole(onnx, value->operands[0])),
-                    DT_ONNX_ATTRIBUTES(dt_onnx_string(onnx, "reduction", "add")));
-    dt_onnx_give_rounded(onnx, value, dt_onnx_slice(onnx, sums, 1, &zero, &size, &axis, &one));
+    const dt_value *updates = value->operands[0], *index = value->operands[1];
+    int axis = (int)dt_value_int(value, "axis");
+    const char *is_inside, *along = check_indices(onnx, index, value->shape.dims[axis], dt_onnx_number(onnx, DT_I64, 0), &is_inside);
+    is_inside = unsqueeze(onnx, is_inside, index->shape.rank, updates->shape.rank - index->shape.rank);
+    const char *zero = dt_onnx_number(onnx, value->dtype, 0), *added = dt_onnx_where(onnx, is_inside, dt_onnx_whole(onnx, updates), zero);
+    const char *zeros = dt_onnx_add_binary(onnx, "Expand", zero, dt_onnx_shape(onnx, value->shape.rank, value->shape.dims));
+    const char *sums = dt_onnx_add(onnx, "ScatterND", DT_ONNX_INPUTS(zeros, places_of(onnx, index, along, axis), added),
+                                   DT_ONNX_ATTRIBUTES(dt_onnx_string(onnx, "reduction", "add")));
+    dt_onnx_give_rounded(onnx, value, sums);
     return NULL;
 }

@@ -22,6 +22,8 @@ EXAMPLES = {
     "lstm": ({}, "step scores(image: u8[B, 28, 28]) { return logits: Rows(image) }", IMAGE),
     "gru": ({}, "step scores(image: u8[B, 28, 28]) { return logits: Rows(image) }", IMAGE),
     "infonce": ({}, "", IMAGE),
+    "mixup": ({}, "step scores(x: f32[B, 28, 28]) {\n    y = reverse(x, axis: 0)\n    return logits: Cnn(x + y), of_x: grad(sum(square(y) * x), x)\n}",
+              {"x": ("f32", (28, 28))}),
     "gan": ({}, "step scores(z: f32[B, 64]) { return image: Generator(z) }", {"z": ("f32", (64,))}),
     "image_folder": ({}, "", {"image": ("u8", (28, 28, 3))}),
     "bert_mlm": ({"context": 64}, "step scores(token: i32[B, context], position: i32[B, 4]) { return logits: MaskedLm(token, token != 0, position) }",
