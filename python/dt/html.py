@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dt.training import Report
 
 _COLORS = ("#4269d0", "#d9730d", "#3a9a5b", "#b04fc0", "#c0392b", "#7f7f7f")  # distinct on white and on black
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 360, 170, 48, 18, 20
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 360, 170, 60, 18, 20
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int) -> str:

@@ -154,7 +154,7 @@ static void append_memory(dt_text *page, const dt_run_record *run, dt_arena *are
 static void append_plan(dt_text *page, const dt_run_record *run, const char *name, int colour, dt_arena *arena) {
     bool has_times = run->timed_steps > 0 && run->timed_seconds > 0;
     if (!has_times && run->memory.n == 0) return;
-    append_heading(page, "Where time and memory go", name, colour);
+    append_heading(page, has_times ? "Where time and memory go" : "Where memory goes", name, colour);
     dt_text_append(page, "<div class=\"grid wide\">");
     if (has_times) {
         dt_text_append(page, "<div class=\"card\"><h3>Time of a step, on all cores together: ");
@@ -171,7 +171,7 @@ static void append_plan(dt_text *page, const dt_run_record *run, const char *nam
         dt_text_append(page, "</div>");
     }
     dt_text_append(page, "</div>\n");
-    if (run->kernels.n > 0) append_kernels(page, run, arena);
+    if (has_times && run->kernels.n > 0) append_kernels(page, run, arena);
 }
 
 /* ---- pictures ---- */
