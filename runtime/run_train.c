@@ -553,6 +553,12 @@ static dt_status *after_step(training *run) {
     return options->checkpoint_every > 0 && run->state.step % options->checkpoint_every == 0 ? save(run) : NULL;
 }
 
+/* Whether the epoch's data has all been trained on: a pipeline that is read ahead has handed out more. */
+static bool is_at_end(const training *run) {
+    const int64_t n_examples = dt_runner_n_examples(run->trainer);
+    return n_examples > 0 ? run->state.examples >= n_examples : dt_pipeline_is_at_end(run->data);
+}
+
 /* Trains to the end of the epoch, or until the run is to end. */
 static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, bool *complete) {
     dt_reports *reports = dt_runner_reports(run->trainer);
@@ -568,7 +574,7 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
     dt_runner_outcome outcome = DT_RUNNER_RAN;
     start_clock(run);
     while (outcome == DT_RUNNER_RAN) {
-        if (has_all_steps(run) && !dt_pipeline_is_at_end(run->data)) break;
+        if (has_all_steps(run) && !is_at_end(run)) break;
         DT_TRY(train_step(run, &outcome));
         if (outcome == DT_RUNNER_RAN) dt_run_details_stepped(run->details);
         if (outcome == DT_RUNNER_RAN) DT_TRY(after_step(run));
