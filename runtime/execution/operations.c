@@ -347,7 +347,7 @@ static bool has(const builder *in, int buffer) {
 
 /* Where the result goes: to its buffer where the domain has it, and of an aggregate, on the executor that leads, to the aggregates too. */
 static void **targets_of(const builder *in, const dt_artifact_collective *collective, int *n) {
-    void **targets = DT_NEW_ARRAY(in->arena, void *, in->memory->n_microbatches + in->n_aggregates);
+    void **targets = DT_NEW_ARRAY(in->arena, void *, in->memory->n_microbatches + 1 + in->n_aggregates);
     *n = 0;
     if (collective->kind == DT_COLLECTIVE_REDUCE_SCATTER) {
         for (int m = 0; m < in->memory->n_microbatches; m++) targets[(*n)++] = dt_builder_address(in, collective->target, m);

@@ -1,6 +1,7 @@
 """A replica of one microbatch on several cores, which run its kernels in parts: the same bits on 1, 2, 3 and 4 of them, those of the program whose kernels
 stay whole up to rounding, and what is counted is counted once."""
 import os
+import re
 import sys
 
 import numpy
@@ -60,7 +61,8 @@ numbers = random.Random(5)
 for name, n in (("train.txt", 20000), ("valid.txt", 1000)):
     (data / name).write_bytes(bytes(numbers.randrange(256) for _ in range(n)))
 for text, name, options in ((GPT, "gpt", ["-D", "context=200", "-D", "layers=2"]), (CONVOLUTIONS.replace("LEAST", "0"), "convolutions", []),
-                            (CONVOLUTIONS.replace("LEAST", "0"), "bf16", ["--precision", "bf16"])):
+                            (CONVOLUTIONS.replace("LEAST", "0"), "bf16", ["--precision", "bf16"]),
+                            (re.sub(" +report .*", "", CONVOLUTIONS.replace("LEAST", "0")), "silent", [])):
     artifact, divided = compile(text, name, *options)
     whole, undivided = compile(text, name + "-whole", *options, "-O", "no-parts")
     assert divided and not undivided, name
