@@ -284,7 +284,10 @@ void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind
     int n_last = domain->stages != NULL ? 1 : n_last_round;
     dt_partial_sums together = dt_partial_sums_plan(arena, memory->first_microbatch, n, n_last, has_rounds ? memory->n_together : 1, n_all);
     bool one_by_one = gathers || domain->stages != NULL;
-    memory->sums = one_by_one ? dt_partial_sums_plan(arena, memory->first_microbatch, n, 1, 1, n_all) : together;
+    /* Through a layer microbatches go two at a time where shards cross (operations.c): the second one's sum is begun before the first one's is
+     * merged. */
+    int n_at_once = gathers && dt_memory_domain_lacks_shards(domain, memory->artifact) ? DT_UNDER_WAY : 1;
+    memory->sums = one_by_one ? dt_partial_sums_plan(arena, memory->first_microbatch, n, 1, n_at_once, n_all) : together;
     if (one_by_one) memory->sums_across = together;
     lay_exchange_out(memory, wanted);
     lay_spaces_out(memory, wanted);

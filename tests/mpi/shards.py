@@ -47,6 +47,8 @@ turns = [(2, 1, *over(2), SHARED), (3, 2, STATES), (4, 1, *over(2), STATES), (1,
 goes_on(wide, 8, turns)
 goes_on(lamb, 8, turns)
 layouts.compare("openmpi", lamb, 6, [(3, 1)], SHARED)
+layouts.compare("openmpi", lamb, 10, [(4, 1)], *over(2), SHARED) # the second group begins with an odd microbatch; then each second round does
+layouts.compare("openmpi", wide, 12, [(4, 1)], *over(2), SHARED, "--gather-rounds", 2)
 layouts.compare("openmpi", case("gpt", "-D", "shards=2"), 4, [(4, 1)], *over(2), SHARED)
 said = train(lamb, 4, new_folder(), "--max-steps", 1, *over(2), SHARED)
 for what in ("parameters", "optimizer's states"):
